@@ -1,0 +1,383 @@
+"""ToolEnv: an environment for a policy that calls tools, one model turn a step."""
+
+import logging
+import math
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import ClosedEnvironmentError, InvalidAction, ResetNeeded
+
+from agent_envs import history
+from agent_envs.branching import Branching, checked_seed, fresh
+from agent_envs.episode import Episode, Log, frozen
+from agent_envs.errors import BackendUnavailable
+from agent_envs.fault import FaultModel, FaultRate
+from agent_envs.play import failure, new_info, play
+from agent_envs.protocol import PROTOCOLS, Protocol
+from agent_envs.space import UnicodeText, clean
+from agent_envs.streams import derive, draw
+from agent_envs.task import Task, TasksLike, TaskSource, as_source
+from agent_envs.tool import Tool
+from agent_envs.turns import Malformed, Message, Move, StepResult, ToolCall, ToolResult
+from agent_envs.verdict import Verdict
+
+MAX_BYTES = 65536
+"""The longest observation and action, in bytes of UTF-8."""
+
+logger = logging.getLogger("agent_envs")
+
+_RETRY_AFTER = (0.1, 0.5)
+_OPTIONS = frozenset({"task", "split", "level"})
+
+
+class ToolEnv(Branching):
+    """The base class of every environment: an action is the whole text of one model turn.
+
+    A subclass writes `tasks`, `weights`, `setup`, `grade` and its tools, and keeps what changes
+    in an episode in `self.state`, one frozen dataclass. Where the state is no plain value it
+    writes `save`, `load`, `drop` and `teardown` too.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}
+
+    tasks: TaskSource
+    """Where tasks come from, unless `make(..., tasks=...)` says otherwise."""
+    weights: dict[str, float] = {"answer": 1.0}
+    """The reward components and what each counts; constant for an id."""
+    components: tuple[str, ...] = ("answer",)
+    """The names of `weights`, derived."""
+    inline: bool = False
+    """Whether a step takes microseconds, so that `rollout` need not use a thread. Read from the
+    class's own body: a subclass does not inherit it."""
+    letters: Mapping[str, str] = {}
+    """For the `chars` protocol: which letter calls which tool."""
+    cheats: Mapping[str, Callable[[list[Message]], str]] = {}
+    """Policies that try to be paid without solving the task; every one must score 0."""
+    verifier: str = ""
+    """The dotted module of the grader, for provenance; the env's own module if empty."""
+    version: str = "1"
+
+    tools: ClassVar[dict[str, Tool]] = {}
+
+    # -- what a subclass writes --------------------------------------------------------------------
+
+    def setup(self, task: Task) -> None:
+        """Build the state of a fresh episode, from the task alone: the seed moves only noise."""
+
+    def grade(self, answer: str | None) -> Verdict:
+        """Judge the episode. `answer` is None where none was given."""
+        raise NotImplementedError(f"{type(self).__name__} has no grade()")
+
+    def teardown(self) -> None:
+        """Free the live state: before the next setup, on close, and after a setup that failed.
+
+        Called by `close` from another thread it must make a running call return."""
+
+    def corrupt(self, kind: str, call: ToolCall, content: str, u: float) -> str:
+        """A spoiled result (`kind` is "wrong" or "truncated") that has the form of a sound one.
+
+        `u` in [0, 1) is the only source of chance. Returning `content` means no fault."""
+        if kind == "truncated":
+            return content[: 1 + int(u * (len(content) - 1))] if len(content) > 1 else content
+        return _change_a_character(content, u)
+
+    @staticmethod
+    def oracle(task: Task, messages: list[Message]) -> Move:
+        """The next move of a gold solution, given the conversation so far."""
+        raise NotImplementedError("this environment ships no oracle")
+
+    # -- making one --------------------------------------------------------------------------------
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.components = tuple(cls.weights)
+        own = {name: t for name, t in vars(cls).items() if isinstance(t, Tool)}
+        for name in own:
+            if hasattr(ToolEnv, name):
+                raise TypeError(
+                    f"{cls.__name__}: the tool {name!r} hides ToolEnv.{name}; name the method "
+                    f"otherwise and decorate it with @tool(name={name!r})"
+                )
+        cls.tools = {**cls.tools, **{t.name: t for t in own.values()}}
+
+    def __init__(
+        self,
+        *,
+        split: str = "train",
+        level: int | None = None,
+        tasks: TasksLike | None = None,
+        fault_rate: FaultRate = 0.0,
+        protocol: str = "hermes",
+        max_turns: int = 16,
+        max_calls: int = 32,
+        tool_docs: bool = True,
+        max_snapshots: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """See `gymnasium.make`: all of these hold for the env's life and have a JSON form.
+
+        `split`, `level`: which tasks `reset` draws from. `tasks`: a source, a `.jsonl` path or a
+        list of dicts instead of the env's own. `fault_rate`: one number (the rate of `wrong`) or a
+        mapping of kind to rate. `protocol`: a name in `PROTOCOLS`. `max_turns` truncates;
+        calls over `max_calls` get `limit`. `tool_docs=False` leaves the system message out.
+        `max_snapshots`: how many states are kept. Raises ValueError or KeyError, saying what fits.
+        """
+        super().__init__(max_snapshots)
+        if max_turns < 1 or max_calls < 0:
+            raise ValueError(f"max_turns={max_turns}, max_calls={max_calls}: at least 1 and 0")
+        if protocol not in PROTOCOLS:
+            raise ValueError(f"no protocol {protocol!r}; there are {sorted(PROTOCOLS)}")
+        if tasks is not None:
+            self.tasks = as_source(tasks)
+        self.split, self.level, self.max_turns, self.max_calls = split, level, max_turns, max_calls
+        self.tasks.split(split, level)
+        self.render_mode = render_mode
+        self.observation_space = UnicodeText(MAX_BYTES)
+        self.action_space = UnicodeText(MAX_BYTES)
+        self.tool_docs = tool_docs
+        self.tool_schemas: list[dict[str, Any]] = [t.schema for t in self.tools.values()]
+        self.protocol: Protocol = PROTOCOLS[protocol](self.tools, self.letters)
+        self.faults = FaultModel(fault_rate)
+        self.bound_tools = {name: t.fn.__get__(self) for name, t in self.tools.items()}
+        self._nothing_paid = dict.fromkeys(self.components, 0.0)
+        self._paid: dict[str, float] | None = None
+        self._setting_up = False
+        self.closed = False
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What made this env; its arguments are brought to their plain JSON form."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        if spec is not None:
+            spec.kwargs = {name: self._plain_argument(name, x) for name, x in spec.kwargs.items()}
+        self._spec = spec
+
+    def _plain_argument(self, name: str, value: Any) -> Any:
+        if name == "fault_rate":
+            return self.faults.to_plain()
+        if name == "tasks" and value is not None:
+            is_path = isinstance(value, str | os.PathLike)
+            return os.fspath(value) if is_path else [task.to_dict() for task in self.tasks]
+        return value
+
+    # -- Gymnasium ---------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Start an episode. `options`: `task` (an id or a Task), or `split` and `level`.
+
+        Without a seed the series that the last seed began goes on: episode n runs under
+        hash(seed, n). Raises BackendUnavailable after three tries; under a vector environment,
+        where that would end all of it, the episode is truncated at its first step instead.
+        """
+        if self.closed:
+            raise ClosedEnvironmentError("this env is closed; make a new one")
+        options = options or {}
+        if not options.keys() <= _OPTIONS:
+            raise ValueError(f"options {sorted(options)}: only {sorted(_OPTIONS)} are known")
+        if seed is not None:
+            base, number = checked_seed(seed), 0
+            self._set_rng(base)
+        elif self._episode is not None:
+            base, number = self._episode.base, self._episode.number + 1
+        else:
+            base, number = int.from_bytes(os.urandom(7), "little"), 0
+            self._set_rng(base)
+        return self._start(base, number, self._choose(derive(base, number), options))
+
+    def step(self, action: str) -> StepResult:
+        """One turn of the model as text: `act` of what the protocol reads in it."""
+        if not isinstance(action, str):
+            raise InvalidAction(f"an action is the text of a turn, not a {type(action).__name__}")
+        return self.act(self.protocol.parse(action))
+
+    def render(self) -> str:
+        """The episode so far, as text."""
+        return history.transcript(self._need())
+
+    def close(self) -> None:
+        """Free everything, snapshots included; from another thread it ends a running step."""
+        if self.closed:
+            return
+        self.closed = True
+        self._shelf.clear()
+        if self._episode is not None:
+            self.teardown()
+
+    # -- moves -------------------------------------------------------------------------------------
+
+    def act(self, move: Move) -> StepResult:
+        """Play calls, a final answer or a malformed turn. Raises ResetNeeded after the end."""
+        episode = self._need()
+        if episode.ended:
+            raise ResetNeeded("the episode is over: call reset()")
+        if self.closed:
+            raise ClosedEnvironmentError("this env is closed; make a new one")
+        try:
+            kept = frozen(move)
+        except ValueError as error:
+            kept = move = Malformed(str(error))
+        episode.turn += 1
+        self._paid = self._nothing_paid.copy()
+        try:
+            outcome = play(self, episode, move, self._paid)
+        except BackendUnavailable as error:
+            outcome = failure(self, episode, str(error))
+        except Exception as error:  # one exception would end a whole vector environment
+            logger.exception("a bug in %s: this episode does not count", type(self).__name__)
+            outcome = failure(self, episode, repr(error))
+        finally:
+            self._paid = None
+        episode.log = Log(episode.log, kept, outcome[:4])
+        episode.outcome = outcome
+        episode.ended = outcome[2] or outcome[3]
+        return *outcome[:4], fresh(outcome[4])
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """A turn of one call. After the end, a result with `error="limit"`."""
+        if self.ended:
+            return ToolResult("error: the episode is over", "limit")
+        result: ToolResult = self.act([call])[4]["calls"][0][1]
+        return result
+
+    def finish(self, answer: str = "") -> Verdict | None:
+        """End with an answer, or without one; after the end, the verdict that it ended with.
+
+        None where the environment failed."""
+        outcome = self._need().outcome if self.ended else self.act(answer)
+        verdict: Verdict | None = outcome[4]["verdict"]
+        return verdict
+
+    @property
+    def task(self) -> Task:
+        """The current episode's task."""
+        return self._need().task
+
+    @property
+    def turn(self) -> int:
+        """How many turns were played."""
+        return self._need().turn
+
+    @property
+    def ended(self) -> bool:
+        """Whether the episode is over."""
+        return self._need().ended
+
+    # -- for tools ---------------------------------------------------------------------------------
+
+    def rng(self, stream: str) -> random.Random:
+        """A generator keyed by the episode's seed, the stream's name and the calls so far.
+
+        Not in `setup`, which depends on the task alone: derive from `task.id` there.
+        """
+        if self._setting_up:
+            raise RuntimeError("setup() must not draw from rng(): use derive(task.id, ...)")
+        episode = self._need()
+        return random.Random(derive(episode.seed, stream, episode.calls))
+
+    def pay(self, component: str, amount: float) -> None:
+        """Add to a reward component of the running step, before its weight."""
+        if self._paid is None:
+            raise RuntimeError("pay() is for tools, while a step runs")
+        if component not in self._paid:
+            raise ValueError(f"no reward component {component!r}; there are {self.components}")
+        if not math.isfinite(amount):
+            raise ValueError(f"pay({component!r}, {amount}): rewards are finite")
+        self._paid[component] += amount
+
+    def end(self) -> None:
+        """End the episode after this turn, graded without an answer."""
+        self._need().ending = True
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _task_called(self, task_id: str) -> Task:
+        return self.tasks[task_id]
+
+    def _choose(self, seed: int, options: dict[str, Any]) -> Task:
+        """The task that the options name, or one drawn from a stream of its own."""
+        task = options.get("task")
+        if isinstance(task, Task):
+            return task
+        if task is not None:
+            return self._task_called(task)
+        pool = self.tasks.split(options.get("split", self.split), options.get("level", self.level))
+        return pool[int(draw(seed, "task", 0) * len(pool))]
+
+    def _start(self, base: int, number: int, task: Task) -> tuple[str, dict[str, Any]]:
+        messages = self._opening(task)
+        if self._episode is not None:
+            self.teardown()
+        self._episode = None
+        text = "\n\n".join(m["content"] for m in messages)
+        failed = self._set_up(task)
+        info = new_info(self, task, 0, messages=[] if failed else messages, failed=failed)
+        said = (f"the environment failed: {failed}" if failed else text, 0.0, False, False, info)
+        self._episode = Episode(
+            task, base, number, derive(base, number), said, said, (base, number, self._rng_state())
+        )
+        return said[0], fresh(info)
+
+    def _opening(self, task: Task) -> list[Message]:
+        """The system message, if any, and the prompt. ValueError where they are too long."""
+        messages = [{"role": "user", "content": task.prompt}]
+        if self.tool_docs and self.protocol.docs:
+            messages.insert(0, {"role": "system", "content": self.protocol.docs})
+        text = "\n\n".join(m["content"] for m in messages)
+        if clean(text, MAX_BYTES) != text:
+            raise ValueError(f"task {task.id!r}: its prompt is over {MAX_BYTES} bytes, or no text")
+        return messages
+
+    def _set_up(self, task: Task) -> str | None:
+        """Run `setup`, three times if need be; what still fails is raised, or returned as text
+        where an exception would end a whole vector environment."""
+        self._setting_up = True
+        try:
+            for wait in (*_RETRY_AFTER, None):
+                try:
+                    self.setup(task)
+                    return None
+                except BackendUnavailable as error:
+                    self.teardown()
+                    if wait is None:
+                        if not _under_a_vector():
+                            raise
+                        return str(error)
+                    time.sleep(wait)
+        finally:
+            self._setting_up = False
+        return None
+
+
+def _under_a_vector() -> bool:
+    """Whether a Gymnasium vector environment is among the callers: it tells its envs in no way."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if str(frame.f_globals.get("__name__")).startswith("gymnasium.vector."):
+            return True
+    return False
+
+
+def _change_a_character(content: str, u: float) -> str:
+    """Another letter or digit for one of them, so that length and form stay."""
+    places = [i for i, c in enumerate(content) if c.isascii() and c.isalnum()]
+    if not places:
+        return content
+    place = places[int(u * len(places))]
+    old = content[place]
+    family = next(f for f in _FAMILIES if old in f)
+    step = 1 + int(u * 7919 % (len(family) - 1))
+    return content[:place] + family[(family.index(old) + step) % len(family)] + content[place + 1 :]
+
+
+_FAMILIES = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")

@@ -1,0 +1,135 @@
+"""What the base class knows of a running episode, and the log from which it can be replayed."""
+
+import copy
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from agent_envs.task import Task
+from agent_envs.turns import Malformed, Move, StepResult, ToolCall
+
+MAX_CALLS = 64
+"""How many calls a turn may have."""
+MAX_DEPTH = 64
+"""How deep the arguments of a call may be nested."""
+
+RngState: TypeAlias = int | dict[str, Any]
+"""Of `np_random`: the seed where nothing was drawn yet, else the generator's state."""
+
+
+@dataclass(slots=True, frozen=True)
+class Reseed:
+    """A log entry: from here on the streams run under another base seed."""
+
+    seed: int
+
+
+class Log(NamedTuple):
+    """A list that grows at its end and shares its past: one link an entry, none ever changed."""
+
+    past: "Log | None"
+    entry: Move | Reseed
+    said: tuple[str, float, bool, bool] | None
+    """What the entry led to: observation, reward, flags. None for a reseed, which says nothing."""
+
+    def links(self) -> Iterator["Log"]:
+        """All links, oldest first."""
+        links = []
+        link: Log | None = self
+        while link is not None:
+            links.append(link)
+            link = link.past
+        return reversed(links)
+
+
+@dataclass
+class Episode:
+    """Every field is replaced, never changed in place: a shallow copy is a snapshot."""
+
+    task: Task
+    base: int
+    """The seed that was given to `reset`."""
+    number: int
+    """How many episodes `reset()` without a seed has started since then."""
+    seed: int
+    """The seed of all streams: a hash of the two above."""
+    start: StepResult
+    outcome: StepResult
+    """The last one; `rollback` returns it again."""
+    origin: tuple[int, int, RngState]
+    """Base seed, number and `np_random` at the reset; a later reseed changes the fields above."""
+    turn: int = 0
+    calls: int = 0
+    last: str | None = None
+    """The previous sound result, for faults of kind `stale`."""
+    ended: bool = False
+    ending: bool = False
+    """A tool has asked for the end."""
+    log: Log | None = None
+    snapshot: int | None = None
+    """The snapshot that this state descends from."""
+    rng: RngState = 0
+
+    def copy(self) -> "Episode":
+        """A shallow copy; faster than `copy.copy`, and taken at every snapshot and rollback."""
+        twin = object.__new__(Episode)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+
+def frozen(move: Move) -> Move:
+    """A copy of a move that nobody can change any more: tools and callers may alter arguments.
+
+    Raises ValueError for a turn of no calls or too many, and for arguments nested too deeply.
+    """
+    if not isinstance(move, list):
+        return move
+    if not 0 < len(move) <= MAX_CALLS:
+        raise ValueError(f"a turn has 1 to {MAX_CALLS} calls")
+    return [ToolCall(c.name, _copied(c.arguments, MAX_DEPTH), c.id) for c in move]
+
+
+def _copied(value: Any, depth: int) -> Any:
+    if isinstance(value, dict | list):
+        if depth == 0:
+            raise ValueError(f"arguments nested over {MAX_DEPTH} levels deep")
+        if isinstance(value, list):
+            return [_copied(x, depth - 1) for x in value]
+        return {name: _copied(x, depth - 1) for name, x in value.items()}
+    return value
+
+
+def digest(said: tuple[str, float, bool, bool]) -> str:
+    """A hash of what a step said: observation, reward and both flags."""
+    observation, reward, terminated, truncated = said
+    text = repr((observation, float(reward), bool(terminated), bool(truncated)))
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def move_to_plain(move: Move) -> dict[str, Any]:
+    """The JSON form of a move."""
+    if isinstance(move, list):
+        return {"calls": [[c.name, c.arguments, c.id] for c in move]}
+    if isinstance(move, Malformed):
+        return {"malformed": move.reason}
+    return {"answer": move}
+
+
+def move_from_plain(data: dict[str, Any]) -> Move:
+    """The inverse of `move_to_plain`. Raises ValueError for anything else."""
+    match data:
+        case {"calls": [*calls]}:
+            return [_call_from_plain(c) for c in calls]
+        case {"malformed": str(reason)}:
+            return Malformed(reason)
+        case {"answer": str(answer)}:
+            return answer
+    raise ValueError(f"not a move: {str(data)[:100]}")
+
+
+def _call_from_plain(data: Any) -> ToolCall:
+    match data:
+        case [str(name), arguments, str(call_id)]:
+            return ToolCall(name, arguments, call_id)
+    raise ValueError(f"not a call: {str(data)[:100]}")

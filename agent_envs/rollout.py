@@ -1,0 +1,434 @@
+"""The only loop that plays episodes: evaluation and every trainer use it."""
+
+import queue
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from agent_envs.env import ToolEnv
+from agent_envs.errors import BackendUnavailable
+from agent_envs.policy import Policy
+from agent_envs.progress import Progress
+from agent_envs.provenance import provenance
+from agent_envs.snapshot import Snapshot
+from agent_envs.streams import derive
+from agent_envs.task import Task
+from agent_envs.trajectory import EndReason, Trajectory
+from agent_envs.turns import Action, Malformed, Move, StepResult, ToolCall, Turn
+from agent_envs.worker import Worker
+
+EnvsLike: TypeAlias = str | EnvSpec | Callable[[], ToolEnv] | ToolEnv | Sequence[ToolEnv]
+BranchPlan: TypeAlias = int | Callable[[Trajectory], Sequence[tuple[int, int]]]
+
+_POLL = 0.001
+"""How long to wait for the policy while an env may also have something to say, in seconds."""
+_IDLE = 0.05
+
+
+def rollout(
+    envs: EnvsLike,
+    policy: Policy,
+    tasks: Sequence[Task | str],
+    *,
+    group: int = 1,
+    branch: BranchPlan | None = None,
+    seed: int = 0,
+    workers: int = 16,
+    step_deadline: float = 60.0,
+    episode_deadline: float = 600.0,
+    on_episode: Callable[[Trajectory], None] | None = None,
+    progress: bool | None = None,
+) -> list[Trajectory]:
+    """Play `group` episodes of each task, many at once; env steps overlap with the policy's work.
+
+    `envs`: an id, an EnvSpec or a factory, from which up to `workers` envs are made here and
+    closed again; or an env or a list of envs, which stay the caller's (one that hung is closed and
+    a new one of its kind goes on in its place, in the list too).
+
+    `branch`: an int k, or a function of a finished trajectory that gives (turn, k) pairs: k
+    continuations from the state before that turn (0 is the first), by rollback in the env that
+    played it. A child holds only its own turns and is not branched again.
+
+    Every episode's seed is a hash of (`seed`, task index, number in the group), so the result does
+    not depend on `workers` or on what finishes first. Members of a group start from the same
+    state. `step_deadline` and `episode_deadline` are in seconds: an env that overruns the first is
+    given up as infrastructure; an episode that overruns the second is graded as it stands.
+
+    Infrastructure failures, errors of the policy and cancelled episodes are marked and not
+    `valid`. `on_episode` is called as each one ends. `progress` shows a line on standard error;
+    None shows it on a terminal. Returns task by task, in group order, each episode followed by its
+    branches. Ctrl-C cancels what runs and raises KeyboardInterrupt.
+    """
+    if not tasks:
+        return []
+    if group < 1:
+        raise ValueError(f"group={group}: at least 1")
+    total = len(tasks) * group
+    shown = Progress(total) if progress or (progress is None and sys.stderr.isatty()) else None
+    limits = _Limits(step_deadline, episode_deadline)
+    with _Fleet(envs, min(workers, total)) as fleet:
+        run = _Rollout(fleet, policy, tasks, group, branch, seed, limits, on_episode, shown)
+        return run.play()
+
+
+@dataclass
+class _Limits:
+    step: float
+    episode: float
+
+
+@dataclass(eq=False)
+class _Lane:
+    """One env, the episode that it plays, and what it keeps for the ones to come."""
+
+    env: ToolEnv
+    index: int
+    episode: Trajectory | None = None
+    order: tuple[int, ...] = ()
+    until: float = 0.0
+    """When the episode's time is up (time.monotonic)."""
+    busy_until: float | None = None
+    """When the running step's time is up; None while the env is idle."""
+    worker: Worker | None = None
+    asked: bool = False
+    """Whether the policy owes this episode a turn."""
+    action: Action | None = None
+    closing: EndReason | None = None
+    """Why the episode is being graded early."""
+    start: tuple[int, Snapshot] | None = None
+    """The state that a group starts from, and the index of its task."""
+    marks: list[Snapshot] = field(default_factory=list)
+    """The states before each turn, where they may be branched from."""
+    branches: deque[tuple[Trajectory, int, int, tuple[int, ...], Snapshot]] = field(
+        default_factory=deque
+    )
+
+
+class _Fleet:
+    """The envs: made and closed here, or the caller's."""
+
+    def __init__(self, envs: EnvsLike, count: int) -> None:
+        self._given: list[ToolEnv] | None = None
+        self._make: Callable[[], ToolEnv]
+        if isinstance(envs, ToolEnv):
+            envs = [envs]
+        if isinstance(envs, str | EnvSpec):
+            self._make = lambda: _tool_env(gymnasium.make(envs))
+        elif callable(envs):
+            self._make = envs
+        else:
+            self._given = envs if isinstance(envs, list) else list(envs)
+            if not self._given:
+                raise ValueError("an empty list of envs")
+            self._make = lambda: _twin(self._given[0])  # type: ignore[index]
+        self._made: list[ToolEnv] = []
+        self.envs = self._given[:] if self._given else [self._new() for _ in range(count)]
+
+    def replace(self, lane: _Lane) -> None:
+        """Give up a lane's env and put a new one in its place. Closing may take its time."""
+        old = lane.env
+        Worker().submit(old.close, lambda result, error: None)
+        if self._given is None:
+            self._made.remove(old)
+            lane.env = self._new()
+        else:
+            lane.env = self._given[lane.index] = self._make()
+
+    def _new(self) -> ToolEnv:
+        env = self._make()
+        self._made.append(env)
+        return env
+
+    def __enter__(self) -> "_Fleet":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for env in self._made:
+            env.close()
+
+
+class _Rollout:
+    """The state of one call of `rollout`: a loop over what envs and the policy have to say."""
+
+    def __init__(
+        self,
+        fleet: _Fleet,
+        policy: Policy,
+        tasks: Sequence[Task | str],
+        group: int,
+        branch: BranchPlan | None,
+        seed: int,
+        limits: _Limits,
+        on_episode: Callable[[Trajectory], None] | None,
+        progress: Progress | None,
+    ) -> None:
+        self.fleet, self.policy, self.seed, self.limits = fleet, policy, seed, limits
+        self.on_episode, self.progress = on_episode, progress
+        self.group, self.branch = group, branch
+        self.todo = deque((i, g, task) for i, task in enumerate(tasks) for g in range(group))
+        self.lanes = [_Lane(env, i) for i, env in enumerate(fleet.envs)]
+        self.by_key: dict[str, _Lane] = {}
+        self.events: queue.SimpleQueue[tuple[_Lane, ToolEnv, Any, BaseException | None]]
+        self.events = queue.SimpleQueue()
+        self.done: list[tuple[tuple[int, ...], Trajectory]] = []
+
+    def play(self) -> list[Trajectory]:
+        """Run to the end."""
+        try:
+            for lane in self.lanes:
+                self._next(lane)
+            while any(lane.episode for lane in self.lanes):
+                self._hear_envs()
+                self._hear_policy()
+                self._watch_clock()
+        finally:
+            self._wind_up()
+        return [episode for _, episode in sorted(self.done, key=lambda pair: pair[0])]
+
+    # -- one lane: next episode -> ask -> step -> ask ... -> end ---------------------------------
+
+    def _next(self, lane: _Lane) -> None:
+        """Start the lane's next episode: a branch of the last one, or the next task."""
+        lane.episode = None
+        if lane.branches:
+            self._start_branch(lane)
+        elif self.todo:
+            self._start_task(lane)
+        else:
+            return
+        lane.until = time.monotonic() + self.limits.episode
+
+    def _start_branch(self, lane: _Lane) -> None:
+        parent, turn, k, order, snapshot = lane.branches.popleft()
+        seed = derive(self.seed, "branch", *order)
+        name = f"{parent.episode_id}/{turn}.{k}"
+        prompt = parent.messages(turn)
+        lane.episode = Trajectory(
+            name, parent.group_id, parent.task, seed, prompt, (parent.episode_id, turn)
+        )
+        lane.order = order
+        self._launch(lane, lambda env: (None, env.rollback(snapshot, seed=seed)[1]))
+
+    def _start_task(self, lane: _Lane) -> None:
+        lane.env.release(*lane.marks)
+        lane.marks = []
+        i, g, task = self.todo.popleft()
+        seed = derive(self.seed, i, g)
+        known = task if isinstance(task, Task) else lane.env.tasks[task]
+        lane.episode = Trajectory(f"{i}.{g}", str(i), known, seed, [])
+        lane.order = (i, g)
+        start = lane.start
+        if start is not None and start[0] == i:
+            self._launch(lane, lambda env: (None, env.rollback(start[1], seed=seed)[1]))
+            return
+        if start is not None:
+            lane.env.release(start[1])
+        lane.start = None
+        share = self.group > 1
+
+        def begin(env: ToolEnv) -> tuple[Snapshot | None, dict[str, Any]]:
+            info = env.reset(seed=seed, options={"task": known})[1]
+            return (env.snapshot(on_refusal="mark") if share else None), info
+
+        self._launch(lane, begin)
+
+    def _started(self, lane: _Lane, snapshot: Snapshot | None, info: dict[str, Any]) -> None:
+        episode = _playing(lane)
+        if snapshot is not None and snapshot.refused is None:
+            lane.start = (lane.order[0], snapshot)
+        if not episode.prompt:
+            episode.prompt = info["messages"]
+        episode.provenance = provenance(lane.env)
+        if info["infrastructure_error"]:
+            self._end(lane, "infrastructure", info["infrastructure_error"])
+        else:
+            self._ask(lane)
+
+    def _ask(self, lane: _Lane) -> None:
+        episode = _playing(lane)
+        self.by_key[episode.episode_id] = lane
+        lane.asked = True
+        self.policy.submit(episode.episode_id, episode.messages())
+
+    def _answered(self, lane: _Lane, answer: Action | Exception) -> None:
+        lane.asked = False
+        if isinstance(answer, Exception):
+            self._end(lane, "policy_error", repr(answer))
+        elif answer.cut and not answer.text:
+            self._grade_early(lane, "token_limit", answer)
+        else:
+            self._step(lane, answer)
+
+    def _step(self, lane: _Lane, action: Action) -> None:
+        lane.action = action
+        mark = self.branch is not None and _playing(lane).parent is None
+
+        def step(env: ToolEnv) -> StepResult:
+            if mark:
+                lane.marks.append(env.snapshot(on_refusal="mark"))
+            return env.act(move_of(env, action))
+
+        self._launch(lane, step)
+
+    def _grade_early(self, lane: _Lane, reason: EndReason, action: Action) -> None:
+        lane.closing, lane.action = reason, action
+        self._launch(lane, lambda env: env.act(""))
+
+    def _stepped(self, lane: _Lane, result: StepResult) -> None:
+        observation, reward, terminated, truncated, info = result
+        episode = _playing(lane)
+        assert lane.action is not None
+        episode.turns.append(Turn(lane.action, observation, reward, info))
+        if not (terminated or truncated):
+            self._ask(lane)
+            return
+        episode.verdict = info["verdict"]
+        failed = info["infrastructure_error"]
+        reason = lane.closing if lane.closing and not failed else info["end_reason"]
+        self._end(lane, reason, failed)
+
+    def _end(self, lane: _Lane, reason: EndReason, error: str | None = None) -> None:
+        episode = _playing(lane)
+        episode.end_reason, episode.error, lane.closing = reason, error, None
+        self.by_key.pop(episode.episode_id, None)
+        self.policy.cancel(episode.episode_id)
+        self.done.append((lane.order, episode))
+        lane.episode = None
+        if self.branch is not None and episode.valid and episode.parent is None:
+            self._plan_branches(lane, episode)
+        if self.on_episode:
+            self.on_episode(episode)
+        if self.progress:
+            self.progress.add(episode)
+        if lane in self.lanes:
+            self._next(lane)
+
+    def _plan_branches(self, lane: _Lane, episode: Trajectory) -> None:
+        assert self.branch is not None
+        if callable(self.branch):
+            plan = self.branch(episode)
+        else:
+            plan = [(turn, self.branch) for turn in range(len(lane.marks))]
+        for turn, count in plan:
+            if not 0 <= turn < len(lane.marks):
+                raise ValueError(f"branch: {episode.episode_id} has no turn {turn}")
+            if lane.marks[turn].refused is None:
+                for k in range(count):
+                    order = (*lane.order, turn, k)
+                    lane.branches.append((episode, turn, k, order, lane.marks[turn]))
+
+    # -- the three sources of events ---------------------------------------------------------------
+
+    def _launch(self, lane: _Lane, job: Callable[[ToolEnv], Any]) -> None:
+        """Run a job on the lane's env: here where it takes microseconds, else on its thread."""
+        env = lane.env
+        lane.busy_until = time.monotonic() + self.limits.step
+        if vars(type(env)).get("inline", False):
+            try:
+                result = job(env)
+            except Exception as error:
+                self.events.put((lane, env, None, error))
+            else:
+                self.events.put((lane, env, result, None))
+            return
+        if lane.worker is None:
+            lane.worker = Worker()
+        lane.worker.submit(lambda: job(env), lambda r, e: self.events.put((lane, env, r, e)))
+
+    def _hear_envs(self) -> None:
+        wait = not any(lane.asked for lane in self.lanes)
+        while True:
+            try:
+                lane, env, result, error = self.events.get(block=wait, timeout=_IDLE)
+            except queue.Empty:
+                return
+            wait = False
+            if env is not lane.env or lane.busy_until is None:
+                continue  # a step that came back after its deadline
+            lane.busy_until = None
+            if error is not None:
+                self._give_up(lane, repr(error))
+            elif len(result) == 2:
+                self._started(lane, *result)
+            else:
+                self._stepped(lane, result)
+
+    def _hear_policy(self) -> None:
+        if not any(lane.asked for lane in self.lanes):
+            return
+        if not self.events.empty():
+            timeout = 0.0
+        else:
+            timeout = _POLL if any(lane.busy_until for lane in self.lanes) else _IDLE
+        for key, answer in self.policy.collect(timeout):
+            lane = self.by_key.get(str(key))
+            if lane is not None and lane.asked:
+                self._answered(lane, answer)
+
+    def _watch_clock(self) -> None:
+        now = time.monotonic()
+        for lane in self.lanes:
+            if lane.busy_until is not None and now > lane.busy_until:
+                self._give_up(lane, f"a step took over {self.limits.step:g} s")
+            elif lane.asked and now > lane.until:
+                lane.asked = False
+                self.policy.cancel(_playing(lane).episode_id)
+                self._grade_early(lane, "deadline", Action("", cut=True))
+
+    def _give_up(self, lane: _Lane, why: str) -> None:
+        """The env hung or raised: its episode does not count, and another env goes on."""
+        lane.busy_until, lane.worker, lane.start = None, None, None
+        lane.marks, lane.branches = [], deque()
+        try:
+            self.fleet.replace(lane)
+        except BackendUnavailable:
+            self.lanes.remove(lane)
+            if not self.lanes:
+                raise
+        self._end(lane, "infrastructure", why)
+
+    def _wind_up(self) -> None:
+        for lane in self.lanes:
+            if lane.episode is not None:  # only where the loop was left by an exception
+                lane.episode.end_reason = "cancelled"
+                self.policy.cancel(lane.episode.episode_id)
+            else:
+                lane.env.release(*lane.marks, *([lane.start[1]] if lane.start else []))
+            if lane.worker is not None:
+                lane.worker.close()
+        if self.progress:
+            self.progress.close()
+
+
+def move_of(env: ToolEnv, action: Action) -> Move:
+    """What an action comes down to: the host's native calls, or what the env's protocol reads."""
+    if action.calls is None or action.cut:
+        return env.protocol.parse(action.text, cut=action.cut)
+    if action.calls:
+        return [ToolCall(call.name, call.arguments, call.id) for call in action.calls]
+    return action.text.strip() or Malformed("an empty turn; call a tool or give the final answer")
+
+
+def _playing(lane: _Lane) -> Trajectory:
+    assert lane.episode is not None
+    return lane.episode
+
+
+def _tool_env(env: Any) -> ToolEnv:
+    inner = env.unwrapped
+    if not isinstance(inner, ToolEnv):
+        raise TypeError(f"{inner} is no ToolEnv")
+    return inner
+
+
+def _twin(env: ToolEnv) -> ToolEnv:
+    args, kwargs = env._made_with
+    twin = type(env)(*args, **kwargs)
+    twin._spec = env.spec
+    return twin

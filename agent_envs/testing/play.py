@@ -1,0 +1,126 @@
+"""What the checks share: making envs, drawing moves, playing them, and saying what came out."""
+
+import contextlib
+import logging
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+
+from agent_envs.env import ToolEnv
+from agent_envs.plain import to_plain
+from agent_envs.sampling import sample
+from agent_envs.turns import Malformed, Message, Move, StepResult, ToolCall
+
+FAULTS = {"wrong": 0.2, "stale": 0.15, "error": 0.1, "timeout": 0.1, "truncated": 0.1}
+
+Maker = Callable[..., ToolEnv]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The environment under test: how to make one, and how hard to try."""
+
+    make: Maker
+    name: str
+    examples: int
+    """Hypothesis examples for the laws."""
+    depth: int
+    """How deep a line of snapshots is tried."""
+    tasks: int | None
+    """How many tasks of each split the oracle and the cheats play; None for all."""
+
+    @classmethod
+    def of(cls, env: str | Maker, examples: int, depth: int, tasks: int | None) -> "Subject":
+        """From an id or a factory that takes the arguments of `make`."""
+        if isinstance(env, str):
+            name = env
+            return cls(
+                lambda **kw: _unwrapped(gymnasium.make(name, **kw)), name, examples, depth, tasks
+            )
+        return cls(env, getattr(env, "__name__", repr(env)), examples, depth, tasks)
+
+
+def _unwrapped(env: Any) -> ToolEnv:
+    tool_env = env.unwrapped
+    assert isinstance(tool_env, ToolEnv), f"{tool_env} is no ToolEnv: derive its class from ToolEnv"
+    return tool_env
+
+
+def said(result: StepResult) -> Any:
+    """A step's outcome as plain data that can be compared."""
+    return to_plain(list(result))
+
+
+def draw_move(env: ToolEnv, rng: random.Random, conversation: list[Message]) -> Move:
+    """A move that a careless model might make: sound calls, the gold move, and all kinds of bad."""
+    kind = rng.random()
+    if kind < 0.25:
+        with contextlib.suppress(Exception):
+            return env.oracle(env.task, conversation)
+    if kind < 0.85 and env.tools:
+        return [draw_call(env, rng) for _ in range(rng.choice((1, 1, 1, 2)))]
+    if kind < 0.9:
+        return [ToolCall("no_such_tool", {})]
+    if kind < 0.96 and env.tools:
+        return [ToolCall(rng.choice(sorted(env.tools)), {"nonsense": rng.random()})]
+    return Malformed("made up") if kind < 0.99 else "an answer \u00e9\n"
+
+
+def draw_call(env: ToolEnv, rng: random.Random) -> ToolCall:
+    """A call whose arguments fit the tool's schema."""
+    tool = env.tools[rng.choice(sorted(env.tools))]
+    names = [n for n in tool.params if n in tool.required or rng.random() < 0.5]
+    return ToolCall(tool.name, {n: sample(tool.params[n], rng) for n in names})
+
+
+class Player:
+    """Plays drawn moves on an env and keeps the conversation, as the oracle needs it."""
+
+    def __init__(self, env: ToolEnv, info: dict[str, Any]) -> None:
+        self.env = env
+        self.conversation: list[Message] = list(info["messages"])
+
+    def move(self, rng: random.Random) -> StepResult:
+        """One drawn move."""
+        move = draw_move(self.env, rng, self.conversation)
+        result = self.env.act(move)
+        self.conversation += [{"role": "assistant", "content": ""}, *result[4]["messages"]]
+        return result
+
+
+def probe(env: ToolEnv, seed: int, moves: int = 4) -> list[Any]:
+    """What an env says to some drawn moves, to a final answer, and to `reset()` after that."""
+    rng = random.Random(seed)
+    player = Player(env, {"messages": []})
+    out = []
+    for _ in range(moves):
+        if env.ended:
+            break
+        out.append(said(player.move(rng)))
+    out.append(to_plain(env.finish("no idea")))
+    out.append(env.reset()[0])
+    return out
+
+
+@contextlib.contextmanager
+def logged_errors() -> Iterator[list[str]]:
+    """The errors that the package logs meanwhile: bugs of an env that a step must not raise."""
+    found: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            error = record.exc_info[1] if record.exc_info else None
+            found.append(f"{record.getMessage()}: {error!r}")
+
+    logger = logging.getLogger("agent_envs")
+    handler, propagate = Keep(logging.ERROR), logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
