@@ -1,0 +1,194 @@
+"""How fast environments are: steps, resets, snapshots and rollbacks per second, in one process.
+
+The moves are the gold ones, written as text where the protocol can write them, so that reading them
+counts. Each figure is the median of several rounds. Only what is named is timed: the step between
+two rollbacks is not.
+"""
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count, cycle
+from statistics import median
+from typing import Any
+
+import agent_envs
+from agent_envs.cli.common import Usage, as_text, make, note, one_line, print_json, table
+from agent_envs.env import ToolEnv
+from agent_envs.errors import BackendUnavailable, SnapshotUnsupported
+from agent_envs.task import Task
+from agent_envs.trajectory import assistant_message
+from agent_envs.turns import Action, Malformed, StepResult
+
+FIGURES = ("steps_per_s", "resets_per_s", "snapshots_per_s", "rollbacks_per_s")
+ROUNDS = 5
+
+_EPISODES = 20
+_BATCH = 20
+"""How many resets, or snapshots, are timed together."""
+
+Turn = tuple[Callable[[Any], StepResult], Any]
+"""What plays a turn, `step` or `act`, and its argument."""
+
+Timed = Iterator[tuple[int, float]]
+"""Each item is a piece of work that was done: how many operations, and the seconds they took."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """See the module's docstring."""
+    parser.add_argument("ids", nargs="*", metavar="ID", help="of environments (default: all)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each environment")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure. 1 where an environment could not be measured; the others' rows are written."""
+    if not 0 < arguments.seconds < float("inf"):
+        raise Usage(f"--seconds {arguments.seconds}: a number above 0")
+    rows = []
+    for env_id in arguments.ids or agent_envs.ids():
+        note(f"{env_id}: about {arguments.seconds:g} s")
+        rows.append(_row(env_id, arguments.seconds))
+    if arguments.json:
+        print_json({"rows": rows, "machine": machine()})
+    else:
+        print(_text(rows))
+    return int(any(row["error"] for row in rows))
+
+
+def _row(env_id: str, seconds: float) -> dict[str, Any]:
+    env = make(env_id)
+    row: dict[str, Any] = {"id": env_id, **dict.fromkeys(FIGURES), "error": None}
+    try:
+        row.update(measure(env, seconds))
+    except (BackendUnavailable, NotImplementedError) as error:
+        row["error"] = one_line(str(error))
+    finally:
+        env.close()
+    return row
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+    }
+
+
+# -- measuring -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Script:
+    """The gold turns of an episode."""
+
+    task: Task
+    seed: int
+    turns: list[Turn]
+
+
+def measure(env: ToolEnv, seconds: float) -> dict[str, float | None]:
+    """The four figures of an env; None for snapshots that it refuses.
+
+    Raises NotImplementedError where it ships no oracle."""
+    tasks = env.tasks.split(env.split, env.level)
+    stride = max(1, len(tasks) // _EPISODES)
+    scripts = [record(env, task, seed) for seed, task in enumerate(tasks[::stride])]
+    longest = max(scripts, key=lambda script: len(script.turns))
+    work = (_steps(env, scripts), _resets(env), _snapshots(env, longest), _rollbacks(env, longest))
+    share = seconds / len(FIGURES)
+    return {name: _rate(timed, share) for name, timed in zip(FIGURES, work, strict=True)}
+
+
+def record(env: ToolEnv, task: Task, seed: int) -> Script:
+    """Play the gold solution of a task once, and write its turns down."""
+    info = env.reset(seed=seed, options={"task": task})[1]
+    messages = list(info["messages"])
+    turns: list[Turn] = []
+    while not env.ended:
+        move = env.oracle(task, messages)
+        if isinstance(move, Malformed):
+            raise NotImplementedError("its oracle plays a malformed turn")
+        text = as_text(env, move)
+        turns.append((env.act, move) if text is None else (env.step, text))
+        play, turn = turns[-1]
+        info = play(turn)[4]
+        calls = move if isinstance(move, list) else None
+        messages.append(assistant_message(Action(text or "", calls=calls)))
+        messages += info["messages"]
+    return Script(task, seed, turns)
+
+
+def _rate(timed: Timed, seconds: float) -> float | None:
+    """Operations a second: the median of the rounds that fit into the time."""
+    rates = []
+    try:
+        for _ in range(ROUNDS):
+            done, spent, until = 0, 0.0, time.monotonic() + seconds / ROUNDS
+            while not done or time.monotonic() < until:
+                operations, took = next(timed)
+                done, spent = done + operations, spent + took
+            rates.append(done / spent)
+    except SnapshotUnsupported:
+        return None
+    return median(rates)
+
+
+def _steps(env: ToolEnv, scripts: list[Script]) -> Timed:
+    for script in cycle(scripts):
+        env.reset(seed=script.seed, options={"task": script.task})
+        began = time.perf_counter()
+        for play, turn in script.turns:
+            play(turn)
+        yield len(script.turns), time.perf_counter() - began
+
+
+def _resets(env: ToolEnv) -> Timed:
+    for first in count(0, _BATCH):
+        began = time.perf_counter()
+        for seed in range(first, first + _BATCH):
+            env.reset(seed=seed)
+        yield _BATCH, time.perf_counter() - began
+
+
+def _half_way(env: ToolEnv, script: Script) -> Turn:
+    """Bring the env into the middle of an episode; returns the turn that comes next."""
+    env.reset(seed=script.seed, options={"task": script.task})
+    middle = (len(script.turns) - 1) // 2
+    for play, turn in script.turns[:middle]:
+        play(turn)
+    return script.turns[middle]
+
+
+def _snapshots(env: ToolEnv, script: Script) -> Timed:
+    _half_way(env, script)
+    while True:
+        began = time.perf_counter()
+        kept = [env.snapshot() for _ in range(_BATCH)]
+        took = time.perf_counter() - began
+        env.release(*kept)
+        yield _BATCH, took
+
+
+def _rollbacks(env: ToolEnv, script: Script) -> Timed:
+    play, turn = _half_way(env, script)
+    kept = env.snapshot()
+    while True:
+        play(turn)
+        began = time.perf_counter()
+        env.rollback(kept)
+        yield 1, time.perf_counter() - began
+
+
+def _text(rows: list[dict[str, Any]]) -> str:
+    head = ["", *(name.replace("_per_s", "/s") for name in FIGURES)]
+    cells = [
+        [row["id"], *("-" if row[name] is None else f"{row[name]:,.0f}" for name in FIGURES)]
+        for row in rows
+    ]
+    errors = [f"{row['id']} was not measured: {row['error']}" for row in rows if row["error"]]
+    return "\n".join([table(head, cells), *errors])

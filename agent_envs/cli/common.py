@@ -1,0 +1,170 @@
+"""What the commands share: errors, the options of `make`, and how results are written."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+
+import agent_envs
+from agent_envs.env import ToolEnv
+from agent_envs.fault import FaultModel, FaultRate
+from agent_envs.plain import to_plain
+from agent_envs.protocol import PROTOCOLS
+from agent_envs.turns import Move, ToolCall
+
+
+class Usage(Exception):
+    """Bad input: the message is one line that says what to do. Exit code 2."""
+
+
+class Failed(Exception):
+    """What was asked for did not work out: the message says why. Exit code 1."""
+
+
+# -- environments --------------------------------------------------------------------------------
+
+
+def add_env_options(parser: argparse.ArgumentParser, split: str) -> None:
+    """The options that go to `gymnasium.make`, with `split` where none is given."""
+    parser.add_argument("--split", default=split, help=f"which tasks (default {split})")
+    parser.add_argument("--level", type=int, help="tasks of this level only")
+    parser.add_argument(
+        "--fault-rate",
+        type=fault_rate,
+        default=0.0,
+        metavar="RATE",
+        help="how often a tool's result goes wrong: 0.3, or wrong=0.2,timeout=0.1",
+    )
+    parser.add_argument("--protocol", choices=sorted(PROTOCOLS), help="how calls are written")
+    parser.add_argument("--max-turns", type=int, help="turns after which an episode is truncated")
+
+
+def env_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What was given of `add_env_options`, as arguments of `make`."""
+    names = ("split", "level", "fault_rate", "protocol", "max_turns")
+    given = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def make(env_id: str, **options: Any) -> ToolEnv:
+    """An env of ours. Raises Usage for a wrong id or option, Failed where a package is missing."""
+    try:
+        env = gymnasium.make(env_id, **options).unwrapped
+    except ModuleNotFoundError as error:
+        package = error.name or env_id.partition(":")[0]
+        raise Failed(f"{env_id} needs the package {package}; see agent-envs doctor") from None
+    except gymnasium.error.UnregisteredEnv:
+        known = ", ".join(agent_envs.ids())
+        raise Usage(f"no environment {env_id!r}; there are {known}") from None
+    except TypeError as error:
+        why = str(error).partition(" was raised from")[0]
+        raise Usage(f"{env_id} is no ToolEnv, or one that takes other arguments: {why}") from None
+    except (gymnasium.error.Error, KeyError, ValueError) as error:
+        raise Usage(f"{env_id}: {error.args[0] if error.args else error}") from None
+    if not isinstance(env, ToolEnv):
+        raise Usage(f"{env_id} is no ToolEnv; agent-envs list shows those that are")
+    return env
+
+
+def fault_rate(text: str) -> FaultRate:
+    """`0.3`, or `wrong=0.2,timeout=0.1`, as `make(fault_rate=...)` takes it."""
+    try:
+        if "=" not in text:
+            return FaultModel(float(text)).to_plain()
+        pairs = [part.partition("=") for part in text.split(",")]
+        rates: Any = {kind.strip(): float(rate) for kind, _, rate in pairs}
+        return FaultModel(rates).to_plain()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} ({error}); write 0.3, or wrong=0.2,timeout=0.1"
+        ) from None
+
+
+def at_least(least: int) -> Any:
+    """An argparse type: a whole number that is not smaller than `least`."""
+
+    def number(text: str) -> int:
+        if not text.lstrip("+-").isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} up")
+        return int(text)
+
+    return number
+
+
+def as_text(env: ToolEnv, move: Move) -> str | None:
+    """How a model writes a move in the env's protocol; None where that is not known."""
+    candidates: list[str] = []
+    if isinstance(move, str):
+        candidates = [move, f"{move}|"]
+    elif isinstance(move, list):
+        body = [{"name": call.name, "arguments": call.arguments} for call in move]
+        calls = [f"<tool_call>{json.dumps(one, ensure_ascii=False)}</tool_call>" for one in body]
+        candidates = ["".join(calls), "".join(_letters(env, call) for call in move)]
+    return next((text for text in candidates if env.protocol.parse(text) == move), None)
+
+
+def _letters(env: ToolEnv, call: ToolCall) -> str:
+    letter = next((x for x, name in env.letters.items() if name == call.name), "")
+    return f"{letter}{next(iter(call.arguments.values()), '')}|"
+
+
+# -- what is written -----------------------------------------------------------------------------
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output, readable for people too."""
+    print(json.dumps(to_plain(value), indent=2, allow_nan=False))
+
+
+def note(text: str) -> None:
+    """A line on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+_HARMLESS = "\n\t\u00a0\u200d"
+"""What is not printable by itself but belongs into text; the last one joins emoji."""
+
+
+def printable(text: str) -> str:
+    """`text` without what could steer a terminal: control characters are shown escaped."""
+    return "".join(
+        x if x.isprintable() or x in _HARMLESS else x.encode("unicode_escape").decode()
+        for x in text
+    )
+
+
+def one_line(text: str) -> str:
+    """`text` on one line."""
+    return printable(" ".join(text.split()))
+
+
+def call_text(call: ToolCall | None) -> str:
+    """A call as a person reads it: `name(key='value')`."""
+    if call is None:
+        return "(a malformed turn)"
+    if not isinstance(call.arguments, dict):
+        return printable(f"{call.name}({call.arguments!r})")
+    listed = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+    return printable(f"{call.name}({listed})")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> str:
+    """Columns as wide as they need to be; those that hold numbers are set to the right."""
+    cells = [head, *rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    right = [all(_is_number(row[i]) for row in rows) for i in range(len(head))]
+    return "\n".join(
+        indent
+        + "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in cells
+    )
+
+
+def _is_number(cell: str) -> bool:
+    return cell in ("", "-") or cell.rstrip(" %").replace(",", "").replace(".", "", 1).isdigit()
