@@ -9,7 +9,10 @@ caller at a time. A cancelled `await` does not stop the call: `close()` on the e
 """
 
 import asyncio
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -20,20 +23,33 @@ T = TypeVar("T")
 
 _idle: list[Worker] = []
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # threads stay behind in the parent
+
 
 async def run(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The result of `call(*args, **kwargs)`, without blocking the loop; its exceptions come too."""
+    """The result of `call(*args, **kwargs)`, without blocking the loop; its exceptions come too.
+
+    The call sees the caller's context variables.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
-    worker = _idle.pop() if _idle else Worker()
+    worker = _take()
 
     def done(result: T, error: BaseException | None) -> None:
         _idle.append(worker)
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(_settle, future, result, error)
 
-    worker.submit(partial(call, *args, **kwargs), done)
+    worker.submit(partial(copy_context().run, call, *args, **kwargs), done)
     return await future
+
+
+def _take() -> Worker:
+    try:
+        return _idle.pop()
+    except IndexError:
+        return Worker()
 
 
 def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
@@ -42,6 +58,8 @@ def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | N
     if error is None:
         future.set_result(result)
     elif isinstance(error, StopIteration):
-        future.set_exception(RuntimeError("the call raised StopIteration"))
+        inside = RuntimeError("the call raised StopIteration")
+        inside.__cause__ = error
+        future.set_exception(inside)
     else:
         future.set_exception(error)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.error import Error, ResetNeeded
+from gymnasium.error import ClosedEnvironmentError, Error, ResetNeeded
 from gymnasium.utils import seeding
 
 from agent_envs import history
@@ -36,6 +36,11 @@ class Branching(gymnasium.Env[str, str]):
     """What the env cannot fix, by name ("clock", "pid"): the same seed need not give it again."""
     state: Any = None
 
+    replays: int
+    """How often a state was brought back by playing its history again."""
+    closed: bool
+    """Whether `close` was called."""
+
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -49,10 +54,12 @@ class Branching(gymnasium.Env[str, str]):
         if max_snapshots is None:
             max_snapshots = 1000 if self.state_is_data else 32
         self.replays = 0
-        """How often a state was brought back by playing its history again."""
         self._shelf = Shelf(max_snapshots, lambda saved: self.drop(saved))
         self._owner = uuid.uuid4().hex
+        self.closed = False
         self._episode: Episode | None = None
+        self._series: tuple[int, int] | None = None  # base seed and number of the last episode
+        self._live = False  # whether there is a state to tear down
         self._spec: EnvSpec | None = None
 
     # -- hooks ---------------------------------------------------------------------------------
@@ -72,8 +79,21 @@ class Branching(gymnasium.Env[str, str]):
         """Play a move."""
         raise NotImplementedError
 
-    def _start(self, base: int, number: int, task: Task) -> tuple[str, dict[str, Any]]:
-        """Start episode `number` of the series under a base seed."""
+    def _start(
+        self, base: int, number: int, streams: int, task: Task, rng: RngState | None
+    ) -> None:
+        """Start episode `number` of the series under a base seed.
+
+        `streams` is the seed of all streams, `rng` is for `np_random` (None: as it is).
+        """
+        raise NotImplementedError
+
+    def _read(self, text: str) -> Move:
+        """What the protocol makes of the text of a turn."""
+        raise NotImplementedError
+
+    def _task_called(self, task_id: str) -> Task:
+        """The task of an id; KeyError where there is none."""
         raise NotImplementedError
 
     # -- snapshots ---------------------------------------------------------------------------------
@@ -119,11 +139,9 @@ class Branching(gymnasium.Env[str, str]):
             seed = checked_seed(seed)
         kept = self._kept(mine)
         if self._shelf.has_state(mine.id):
-            self._episode = kept.copy()
-            self.load(self._shelf.state(mine.id))
-            self._set_rng(kept.rng)
+            self._take(kept, self._shelf.state(mine.id), kept.rng)
         else:
-            self._replay(history.of(kept, self._spec))
+            self._replay(history.of(kept, self._spec, self._read), kept.task)
             self._keep(mine.id)
         episode = self._need()
         episode.snapshot = mine.id
@@ -135,6 +153,8 @@ class Branching(gymnasium.Env[str, str]):
         """A second env with resources of its own, in the state of a snapshot or in the current one.
 
         It outlives this one. Its own snapshots are its own. Raises as `rollback` does."""
+        if seed is not None:
+            seed = checked_seed(seed)
         kept = self._need() if snapshot is None else self._kept(self._mine(snapshot))
         args, kwargs = self._made_with
         twin = type(self)(*args, **kwargs)
@@ -142,7 +162,7 @@ class Branching(gymnasium.Env[str, str]):
         try:
             self._hand_over(twin, kept, snapshot)
             if seed is not None:
-                twin._reseed(checked_seed(seed))
+                twin._reseed(seed)
         except BaseException:
             twin.close()
             raise
@@ -162,7 +182,7 @@ class Branching(gymnasium.Env[str, str]):
     def history(self, snapshot: Snapshot | None = None) -> dict[str, Any]:
         """The episode up to a snapshot, or up to now, as JSON that `replay` takes."""
         kept = self._need() if snapshot is None else self._kept(self._mine(snapshot))
-        return history.of(kept, self._spec)
+        return history.of(kept, self._spec, self._read)
 
     def replay(self, told: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Bring about the state that a history describes, on any env of its id.
@@ -175,13 +195,15 @@ class Branching(gymnasium.Env[str, str]):
     # -- inside --------------------------------------------------------------------------------
 
     def _need(self) -> Episode:
+        if self.closed:
+            raise ClosedEnvironmentError("this env is closed; make a new one")
         if self._episode is None:
             raise ResetNeeded("no episode is running: call reset() first")
         return self._episode
 
     def _last_words(self) -> tuple[str, dict[str, Any]]:
         outcome = self._need().outcome
-        return outcome[0], fresh(outcome[4])
+        return outcome.observation, outcome.info()
 
     def _mine(self, snapshot: Snapshot | Sequence[Snapshot]) -> Snapshot:
         given = [snapshot] if isinstance(snapshot, Snapshot) else list(snapshot)
@@ -201,49 +223,64 @@ class Branching(gymnasium.Env[str, str]):
     def _keep(self, snapshot_id: int) -> Any:
         """Put the current state on the shelf; returns what `save` gave."""
         episode = self._need()
-        if episode.outcome[4]["infrastructure_error"]:
+        if episode.outcome.failed:
             raise SnapshotUnsupported("the environment failed in this episode: no state to keep")
         saved = self.save()
         episode.rng = self._rng_state()
         self._shelf.put(snapshot_id, episode.copy(), saved)
+        if self.closed:  # by another thread, meanwhile
+            self._shelf.clear()
         return saved
 
     def _hand_over(self, twin: Self, kept: Episode, snapshot: Snapshot | None) -> None:
         """Bring a fresh twin into a kept state, or into the live one."""
         if not self.state_is_data or (snapshot and not self._shelf.has_state(snapshot.id)):
-            twin._replay(history.of(kept, self._spec))
-            return
-        saved = self._shelf.state(snapshot.id) if snapshot else self.save()
-        twin._episode = kept.copy()
-        twin._episode.snapshot = None
-        twin.load(saved)
-        twin._set_rng(kept.rng if snapshot else self._rng_state())
-        if snapshot is None:
-            self.drop(saved)
+            twin._replay(history.of(kept, self._spec, self._read), kept.task)
+        elif snapshot is not None:
+            twin._take(kept, self._shelf.state(snapshot.id), kept.rng)
+        else:
+            if kept.outcome.failed:
+                raise SnapshotUnsupported("the environment failed in this episode: no state")
+            saved = self.save()
+            try:
+                twin._take(kept, saved, self._rng_state())
+            finally:
+                self.drop(saved)
+        twin._need().snapshot = None
+
+    def _take(self, kept: Episode, saved: Any, rng: RngState) -> None:
+        """Make a kept episode and its saved state the live ones."""
+        self._episode, self._series, self._live = kept.copy(), (kept.base, kept.number), True
+        self.load(saved)
+        self._set_rng(rng)
 
     def _reseed(self, seed: int) -> None:
         episode = self._need()
         episode.base, episode.number, episode.seed = seed, 0, derive(seed, 0)
+        self._series = (seed, 0)
         episode.log = Log(episode.log, Reseed(seed), None)
         self._set_rng(seed)
 
-    def _replay(self, told: dict[str, Any]) -> None:
-        """Play a history, comparing what comes out; see `replay`."""
+    def _replay(self, told: dict[str, Any], task: Task | None = None) -> None:
+        """Play a history, comparing what comes out; see `replay`. A task may be of no source."""
         start, moves = history.read(told, self._spec)
         self.replays += 1
-        self._set_rng(start.rng)
-        said = self._start(start.base, start.number, self._task_called(start.task_id))[0]
-        history.compare(start.digest, (said, 0.0, False, False), 0)
+        try:
+            task = task or self._task_called(start.task_id)
+        except KeyError:
+            raise ValueError(f"a history of an unknown task, {start.task_id!r}") from None
+        streams = derive(start.base, start.number)
+        self._start(start.base, start.number, streams, task, start.rng)
+        history.compare(start.digest, self._need().outcome[:4], 0)
         for number, (entry, expected) in enumerate(moves, 1):
             if isinstance(entry, Reseed):
                 self._reseed(entry.seed)
+            elif self._need().ended:
+                raise ValueError(f"not a history: move {number} comes after the end")
             else:
                 history.compare(expected, self.act(entry)[:4], number)
 
-    def _task_called(self, task_id: str) -> Task:
-        raise NotImplementedError
-
-    # -- np_random: made when somebody asks, since most episodes never do -----------------------------
+    # -- np_random: made when somebody asks, since most episodes never do --------------------------
 
     _generator: np.random.Generator | None = None
     _origin: RngState | None = None
@@ -270,16 +307,6 @@ class Branching(gymnasium.Env[str, str]):
         if self._generator is not None:
             return dict(self._generator.bit_generator.state)
         return self._origin if self._origin is not None else 0
-
-
-def fresh(info: dict[str, Any]) -> dict[str, Any]:
-    """A copy of an info dict whose containers the caller may change."""
-    return {
-        **info,
-        "calls": info["calls"].copy(),
-        "messages": info["messages"].copy(),
-        "reward_components": info["reward_components"].copy(),
-    }
 
 
 def checked_seed(seed: Any) -> int:

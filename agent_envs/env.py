@@ -1,5 +1,6 @@
 """ToolEnv: an environment for a policy that calls tools, one model turn a step."""
 
+import inspect
 import logging
 import math
 import os
@@ -7,23 +8,23 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ClosedEnvironmentError, InvalidAction, ResetNeeded
 
 from agent_envs import history
-from agent_envs.branching import Branching, checked_seed, fresh
-from agent_envs.episode import Episode, Log, frozen
+from agent_envs.branching import Branching, checked_seed
+from agent_envs.episode import Episode, Log, Outcome, RngState, Text, frozen
 from agent_envs.errors import BackendUnavailable
-from agent_envs.fault import FaultModel, FaultRate
-from agent_envs.play import failure, new_info, play
+from agent_envs.fault import FaultModel, FaultRate, corrupted
+from agent_envs.play import failure, play
 from agent_envs.protocol import PROTOCOLS, Protocol
 from agent_envs.space import UnicodeText, clean
 from agent_envs.streams import derive, draw
 from agent_envs.task import Task, TasksLike, TaskSource, as_source
-from agent_envs.tool import Tool
-from agent_envs.turns import Malformed, Message, Move, StepResult, ToolCall, ToolResult
+from agent_envs.tool import Tool, tools_of
+from agent_envs.turns import FaultKind, Malformed, Message, Move, StepResult, ToolCall, ToolResult
 from agent_envs.verdict import Verdict
 
 MAX_BYTES = 65536
@@ -62,7 +63,18 @@ class ToolEnv(Branching):
     """The dotted module of the grader, for provenance; the env's own module if empty."""
     version: str = "1"
 
-    tools: ClassVar[dict[str, Tool]] = {}
+    tools: dict[str, Tool] = {}
+    """By name, derived from the methods decorated with `@tool`."""
+    tool_schemas: list[dict[str, Any]]
+    """The tools in OpenAI's function-tool format."""
+    protocol: Protocol
+    faults: FaultModel
+    split: str
+    level: int | None
+    max_turns: int
+    max_calls: int
+    tool_docs: bool
+    bound_tools: dict[str, Callable[..., Any]]
 
     # -- what a subclass writes --------------------------------------------------------------------
 
@@ -78,13 +90,11 @@ class ToolEnv(Branching):
 
         Called by `close` from another thread it must make a running call return."""
 
-    def corrupt(self, kind: str, call: ToolCall, content: str, u: float) -> str:
+    def corrupt(self, kind: FaultKind, call: ToolCall, content: str, u: float) -> str:
         """A spoiled result (`kind` is "wrong" or "truncated") that has the form of a sound one.
 
         `u` in [0, 1) is the only source of chance. Returning `content` means no fault."""
-        if kind == "truncated":
-            return content[: 1 + int(u * (len(content) - 1))] if len(content) > 1 else content
-        return _change_a_character(content, u)
+        return corrupted(kind, content, u)
 
     @staticmethod
     def oracle(task: Task, messages: list[Message]) -> Move:
@@ -95,15 +105,8 @@ class ToolEnv(Branching):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.tools = tools_of(cls, _reserved())
         cls.components = tuple(cls.weights)
-        own = {name: t for name, t in vars(cls).items() if isinstance(t, Tool)}
-        for name in own:
-            if hasattr(ToolEnv, name):
-                raise TypeError(
-                    f"{cls.__name__}: the tool {name!r} hides ToolEnv.{name}; name the method "
-                    f"otherwise and decorate it with @tool(name={name!r})"
-                )
-        cls.tools = {**cls.tools, **{t.name: t for t in own.values()}}
 
     def __init__(
         self,
@@ -140,14 +143,12 @@ class ToolEnv(Branching):
         self.observation_space = UnicodeText(MAX_BYTES)
         self.action_space = UnicodeText(MAX_BYTES)
         self.tool_docs = tool_docs
-        self.tool_schemas: list[dict[str, Any]] = [t.schema for t in self.tools.values()]
-        self.protocol: Protocol = PROTOCOLS[protocol](self.tools, self.letters)
+        self.tool_schemas = [t.schema for t in self.tools.values()]
+        self.protocol = PROTOCOLS[protocol](self.tools, self.letters)
         self.faults = FaultModel(fault_rate)
         self.bound_tools = {name: t.fn.__get__(self) for name, t in self.tools.items()}
-        self._nothing_paid = dict.fromkeys(self.components, 0.0)
-        self._paid: dict[str, float] | None = None
+        self._paid: dict[str, float] | None = None  # by component, while a step runs
         self._setting_up = False
-        self.closed = False
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -184,25 +185,26 @@ class ToolEnv(Branching):
         options = options or {}
         if not options.keys() <= _OPTIONS:
             raise ValueError(f"options {sorted(options)}: only {sorted(_OPTIONS)} are known")
+        rng: int | None
         if seed is not None:
-            base, number = checked_seed(seed), 0
-            self._set_rng(base)
-        elif self._episode is not None:
-            base, number = self._episode.base, self._episode.number + 1
+            base, number = rng, _ = checked_seed(seed), 0
+        elif self._series is not None:
+            base, number, rng = self._series[0], self._series[1] + 1, None
         else:
-            base, number = int.from_bytes(os.urandom(7), "little"), 0
-            self._set_rng(base)
-        return self._start(base, number, self._choose(derive(base, number), options))
+            base, number = rng, _ = int.from_bytes(os.urandom(7), "little"), 0
+        streams = derive(base, number)
+        self._start(base, number, streams, self._choose(streams, options), rng)
+        return self._last_words()
 
     def step(self, action: str) -> StepResult:
         """One turn of the model as text: `act` of what the protocol reads in it."""
         if not isinstance(action, str):
             raise InvalidAction(f"an action is the text of a turn, not a {type(action).__name__}")
-        return self.act(self.protocol.parse(action))
+        return self._act(self.protocol.parse(action), Text(action)).result()
 
     def render(self) -> str:
         """The episode so far, as text."""
-        return history.transcript(self._need())
+        return history.transcript(self._need(), self._read)
 
     def close(self) -> None:
         """Free everything, snapshots included; from another thread it ends a running step."""
@@ -210,52 +212,35 @@ class ToolEnv(Branching):
             return
         self.closed = True
         self._shelf.clear()
-        if self._episode is not None:
-            self.teardown()
+        self._tear_down()
 
     # -- moves -------------------------------------------------------------------------------------
 
     def act(self, move: Move) -> StepResult:
         """Play calls, a final answer or a malformed turn. Raises ResetNeeded after the end."""
-        episode = self._need()
-        if episode.ended:
-            raise ResetNeeded("the episode is over: call reset()")
-        if self.closed:
-            raise ClosedEnvironmentError("this env is closed; make a new one")
         try:
             kept = frozen(move)
         except ValueError as error:
             kept = move = Malformed(str(error))
-        episode.turn += 1
-        self._paid = self._nothing_paid.copy()
-        try:
-            outcome = play(self, episode, move, self._paid)
-        except BackendUnavailable as error:
-            outcome = failure(self, episode, str(error))
-        except Exception as error:  # one exception would end a whole vector environment
-            logger.exception("a bug in %s: this episode does not count", type(self).__name__)
-            outcome = failure(self, episode, repr(error))
-        finally:
-            self._paid = None
-        episode.log = Log(episode.log, kept, outcome[:4])
-        episode.outcome = outcome
-        episode.ended = outcome[2] or outcome[3]
-        return *outcome[:4], fresh(outcome[4])
+        return self._act(move, kept).result()
 
     def call(self, call: ToolCall) -> ToolResult:
         """A turn of one call. After the end, a result with `error="limit"`."""
         if self.ended:
             return ToolResult("error: the episode is over", "limit")
-        result: ToolResult = self.act([call])[4]["calls"][0][1]
+        calls = self.act([call])[4]["calls"]
+        result = calls[0][1] if calls else ToolResult("error: the environment failed", "failed")
+        assert isinstance(result, ToolResult)
         return result
 
     def finish(self, answer: str = "") -> Verdict | None:
         """End with an answer, or without one; after the end, the verdict that it ended with.
 
         None where the environment failed."""
-        outcome = self._need().outcome if self.ended else self.act(answer)
-        verdict: Verdict | None = outcome[4]["verdict"]
-        return verdict
+        episode = self._need()
+        if not episode.ended:
+            self.act(answer)
+        return episode.outcome.verdict
 
     @property
     def task(self) -> Task:
@@ -266,6 +251,11 @@ class ToolEnv(Branching):
     def turn(self) -> int:
         """How many turns were played."""
         return self._need().turn
+
+    @property
+    def calls(self) -> int:
+        """How many calls were made, those without such a tool or with bad arguments included."""
+        return self._need().calls
 
     @property
     def ended(self) -> bool:
@@ -288,17 +278,55 @@ class ToolEnv(Branching):
         """Add to a reward component of the running step, before its weight."""
         if self._paid is None:
             raise RuntimeError("pay() is for tools, while a step runs")
-        if component not in self._paid:
+        if component not in self.weights:
             raise ValueError(f"no reward component {component!r}; there are {self.components}")
-        if not math.isfinite(amount):
+        total = self._paid.get(component, 0.0) + amount
+        if not math.isfinite(total):
             raise ValueError(f"pay({component!r}, {amount}): rewards are finite")
-        self._paid[component] += amount
+        self._paid[component] = total
 
     def end(self) -> None:
         """End the episode after this turn, graded without an answer."""
         self._need().ending = True
 
+    def take_pay(self, verdict: Verdict | None) -> tuple[float, dict[str, float]]:
+        """What tools and the verdict paid in this step: the reward, and its weighted components."""
+        components = dict.fromkeys(self.components, 0.0)
+        if not self._paid and verdict is None:
+            return 0.0, components
+        for given in (self._paid, verdict and verdict.components):
+            for name, amount in given.items() if given else ():
+                components[name] += self.weights[name] * amount
+        return sum(components.values(), 0.0), components
+
     # -- inside ------------------------------------------------------------------------------------
+
+    def _act(self, move: Move, kept: Move | Text) -> Outcome:
+        """Play a move; `kept` is the log's copy of it."""
+        episode = self._need()
+        if episode.ended:
+            raise ResetNeeded("the episode is over: call reset()")
+        episode.turn += 1
+        self._paid = {}
+        try:
+            if episode.outcome.failed:
+                raise BackendUnavailable(episode.outcome.failed)
+            outcome = play(self, episode, move)
+        except BackendUnavailable as error:
+            outcome = failure(self, episode, str(error))
+        except Exception as error:  # one exception would end a whole vector environment
+            if not self.closed:
+                logger.exception("a bug in %s: this episode does not count", type(self).__name__)
+            outcome = failure(self, episode, repr(error))
+        finally:
+            self._paid = None
+        episode.log = Log(episode.log, kept, outcome)
+        episode.outcome = outcome
+        episode.ended = outcome.terminated or outcome.truncated
+        return outcome
+
+    def _read(self, text: str) -> Move:
+        return self.protocol.parse(text)
 
     def _task_called(self, task_id: str) -> Task:
         return self.tasks[task_id]
@@ -313,29 +341,34 @@ class ToolEnv(Branching):
         pool = self.tasks.split(options.get("split", self.split), options.get("level", self.level))
         return pool[int(draw(seed, "task", 0) * len(pool))]
 
-    def _start(self, base: int, number: int, task: Task) -> tuple[str, dict[str, Any]]:
-        messages = self._opening(task)
-        if self._episode is not None:
-            self.teardown()
+    def _start(
+        self, base: int, number: int, streams: int, task: Task, rng: RngState | None
+    ) -> None:
+        text, messages = self._opening(task)
+        if rng is not None:
+            self._set_rng(rng)
+        self._series = (base, number)
+        self._tear_down()
         self._episode = None
-        text = "\n\n".join(m["content"] for m in messages)
         failed = self._set_up(task)
-        info = new_info(self, task, 0, messages=[] if failed else messages, failed=failed)
-        said = (f"the environment failed: {failed}" if failed else text, 0.0, False, False, info)
-        self._episode = Episode(
-            task, base, number, derive(base, number), said, said, (base, number, self._rng_state())
+        if failed:
+            text, messages = f"the environment failed: {failed}", []
+        nothing = dict.fromkeys(self.components, 0.0)
+        said = Outcome(
+            text, 0.0, False, False, task.id, 0, [], nothing, messages, None, None, failed
         )
-        return said[0], fresh(info)
+        origin = (base, number, self._rng_state())
+        self._episode = Episode(task, base, number, streams, said, said, origin)
 
-    def _opening(self, task: Task) -> list[Message]:
-        """The system message, if any, and the prompt. ValueError where they are too long."""
-        messages = [{"role": "user", "content": task.prompt}]
+    def _opening(self, task: Task) -> tuple[str, list[Message]]:
+        """The first observation and the same as messages. ValueError where they are too long."""
+        text, messages = task.prompt, [{"role": "user", "content": task.prompt}]
         if self.tool_docs and self.protocol.docs:
+            text = f"{self.protocol.docs}\n\n{text}"
             messages.insert(0, {"role": "system", "content": self.protocol.docs})
-        text = "\n\n".join(m["content"] for m in messages)
         if clean(text, MAX_BYTES) != text:
             raise ValueError(f"task {task.id!r}: its prompt is over {MAX_BYTES} bytes, or no text")
-        return messages
+        return text, messages
 
     def _set_up(self, task: Task) -> str | None:
         """Run `setup`, three times if need be; what still fails is raised, or returned as text
@@ -344,18 +377,40 @@ class ToolEnv(Branching):
         try:
             for wait in (*_RETRY_AFTER, None):
                 try:
-                    self.setup(task)
+                    self._set_up_once(task)
                     return None
                 except BackendUnavailable as error:
-                    self.teardown()
-                    if wait is None:
-                        if not _under_a_vector():
-                            raise
+                    if wait is None and _under_a_vector():
                         return str(error)
+                    if wait is None or self.closed:
+                        raise
                     time.sleep(wait)
         finally:
             self._setting_up = False
         return None
+
+    def _set_up_once(self, task: Task) -> None:
+        """Run `setup`; nothing of it is left where it fails, or where `close` came meanwhile."""
+        self._live = True
+        try:
+            self.setup(task)
+        except BaseException:
+            self._tear_down()
+            raise
+        if self.closed:
+            self.teardown()
+            raise ClosedEnvironmentError("this env was closed while it was set up")
+
+    def _tear_down(self) -> None:
+        if self._live:
+            self._live = False
+            self.teardown()
+
+
+def _reserved() -> set[str]:
+    """The names that a tool's method must not have: it would hide something of ToolEnv."""
+    annotated = (inspect.get_annotations(c) for c in ToolEnv.__mro__)
+    return set(dir(ToolEnv)).union(*annotated)
 
 
 def _under_a_vector() -> bool:
@@ -366,18 +421,3 @@ def _under_a_vector() -> bool:
         if str(frame.f_globals.get("__name__")).startswith("gymnasium.vector."):
             return True
     return False
-
-
-def _change_a_character(content: str, u: float) -> str:
-    """Another letter or digit for one of them, so that length and form stay."""
-    places = [i for i, c in enumerate(content) if c.isascii() and c.isalnum()]
-    if not places:
-        return content
-    place = places[int(u * len(places))]
-    old = content[place]
-    family = next(f for f in _FAMILIES if old in f)
-    step = 1 + int(u * 7919 % (len(family) - 1))
-    return content[:place] + family[(family.index(old) + step) % len(family)] + content[place + 1 :]
-
-
-_FAMILIES = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")

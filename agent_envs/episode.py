@@ -1,21 +1,25 @@
 """What the base class knows of a running episode, and the log from which it can be replayed."""
 
-import copy
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from agent_envs.plain import MAX_DEPTH
 from agent_envs.task import Task
-from agent_envs.turns import Malformed, Move, StepResult, ToolCall
+from agent_envs.turns import Malformed, Message, Move, StepResult, ToolCall, ToolResult
+from agent_envs.verdict import Verdict
 
 MAX_CALLS = 64
 """How many calls a turn may have."""
-MAX_DEPTH = 64
-"""How deep the arguments of a call may be nested."""
-
 RngState: TypeAlias = int | dict[str, Any]
 """Of `np_random`: the seed where nothing was drawn yet, else the generator's state."""
+
+
+class Text(NamedTuple):
+    """A log entry: the whole text of a turn, read again by the protocol when it is looked at."""
+
+    text: str
 
 
 @dataclass(slots=True, frozen=True)
@@ -25,13 +29,51 @@ class Reseed:
     seed: int
 
 
+Calls: TypeAlias = list[tuple[ToolCall | None, ToolResult]]
+
+
+class Outcome(NamedTuple):
+    """What a step said, kept for rollbacks; callers get copies that they may change."""
+
+    observation: str
+    reward: float
+    terminated: bool
+    truncated: bool
+    task_id: str
+    turn: int
+    calls: Calls
+    components: dict[str, float]
+    messages: list[Message]
+    verdict: Verdict | None = None
+    end_reason: str | None = None
+    failed: str | None = None
+    """What of ours broke, if something did."""
+
+    def info(self) -> dict[str, Any]:
+        """The info dict: the same keys on every step of every environment."""
+        return {
+            "task_id": self.task_id,
+            "turn": self.turn,
+            "calls": self.calls.copy(),
+            "reward_components": self.components.copy(),
+            "messages": list(map(dict.copy, self.messages)),
+            "verdict": self.verdict,
+            "end_reason": self.end_reason,
+            "infrastructure_error": self.failed,
+        }
+
+    def result(self) -> StepResult:
+        """The same as Gymnasium's five."""
+        return self.observation, self.reward, self.terminated, self.truncated, self.info()
+
+
 class Log(NamedTuple):
     """A list that grows at its end and shares its past: one link an entry, none ever changed."""
 
     past: "Log | None"
-    entry: Move | Reseed
-    said: tuple[str, float, bool, bool] | None
-    """What the entry led to: observation, reward, flags. None for a reseed, which says nothing."""
+    entry: Move | Text | Reseed
+    outcome: Outcome | None
+    """What the entry led to; None for a reseed, which says nothing."""
 
     def links(self) -> Iterator["Log"]:
         """All links, oldest first."""
@@ -54,8 +96,8 @@ class Episode:
     """How many episodes `reset()` without a seed has started since then."""
     seed: int
     """The seed of all streams: a hash of the two above."""
-    start: StepResult
-    outcome: StepResult
+    start: Outcome
+    outcome: Outcome
     """The last one; `rollback` returns it again."""
     origin: tuple[int, int, RngState]
     """Base seed, number and `np_random` at the reset; a later reseed changes the fields above."""
@@ -81,23 +123,35 @@ class Episode:
 def frozen(move: Move) -> Move:
     """A copy of a move that nobody can change any more: tools and callers may alter arguments.
 
-    Raises ValueError for a turn of no calls or too many, and for arguments nested too deeply.
+    Raises ValueError for a turn of no calls or too many, and for arguments nested too deeply;
+    TypeError for what is no move.
     """
     if not isinstance(move, list):
-        return move
+        if isinstance(move, str | Malformed):
+            return move
+        raise TypeError(f"a move is calls, an answer or Malformed, not {move!r:.100}")
     if not 0 < len(move) <= MAX_CALLS:
         raise ValueError(f"a turn has 1 to {MAX_CALLS} calls")
-    return [ToolCall(c.name, _copied(c.arguments, MAX_DEPTH), c.id) for c in move]
+    return [_frozen_call(call) for call in move]
+
+
+def _frozen_call(call: Any) -> ToolCall:
+    if not (isinstance(call, ToolCall) and isinstance(call.name, str)):
+        raise TypeError(f"a call is a ToolCall with a name, not {call!r:.100}")
+    return ToolCall(call.name, _copied(call.arguments, MAX_DEPTH), str(call.id or ""))
 
 
 def _copied(value: Any, depth: int) -> Any:
-    if isinstance(value, dict | list):
+    if isinstance(value, _CONTAINERS):
         if depth == 0:
             raise ValueError(f"arguments nested over {MAX_DEPTH} levels deep")
         if isinstance(value, list):
             return [_copied(x, depth - 1) for x in value]
         return {name: _copied(x, depth - 1) for name, x in value.items()}
     return value
+
+
+_CONTAINERS = (dict, list)
 
 
 def digest(said: tuple[str, float, bool, bool]) -> str:
@@ -110,7 +164,7 @@ def digest(said: tuple[str, float, bool, bool]) -> str:
 def move_to_plain(move: Move) -> dict[str, Any]:
     """The JSON form of a move."""
     if isinstance(move, list):
-        return {"calls": [[c.name, c.arguments, c.id] for c in move]}
+        return {"calls": [[c.name, _copied(c.arguments, MAX_DEPTH), c.id] for c in move]}
     if isinstance(move, Malformed):
         return {"malformed": move.reason}
     return {"answer": move}

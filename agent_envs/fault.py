@@ -1,8 +1,8 @@
 """Which tool results go wrong, how often, and how."""
 
-import math
 from collections.abc import Mapping
-from typing import TypeAlias, get_args
+from numbers import Real
+from typing import Any, TypeAlias, get_args
 
 from agent_envs.streams import draw
 from agent_envs.turns import FaultKind, ToolResult
@@ -18,25 +18,24 @@ _REPLACEMENTS = {
 
 
 class FaultModel:
-    """Rates of the injected faults; a plain number is the rate of `wrong`.
+    """Rates of the injected faults, from 0 to 1; a plain number is the rate of `wrong`.
 
     `error` and `timeout` replace the call, which then has no side effect. `wrong`, `stale` (the
     previous sound result) and `truncated` change the result of a call that was made. Whether and
     how call number `index` of an episode goes wrong depends on the episode's seed and the index
-    alone. A call that fails by itself is left as it is.
+    alone. A call that fails by itself is left as it is. Raises ValueError for rates that are none,
+    or that add up to more than 1.
     """
 
     def __init__(self, rate: FaultRate = 0.0) -> None:
-        rates = dict(rate) if isinstance(rate, Mapping) else {"wrong": rate}
-        unknown = sorted(set(rates) - set(KINDS))
+        given: Mapping[Any, Any] = rate if isinstance(rate, Mapping) else {"wrong": rate}
+        unknown = [kind for kind in given if kind not in KINDS]
         if unknown:
             raise ValueError(f"fault_rate: no fault kind {unknown}; there are {list(KINDS)}")
-        for kind, value in rates.items():
-            if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-                raise ValueError(f"fault_rate: {kind!r} is {value!r}; a number from 0 to 1")
+        rates = {kind: _rate(kind, given.get(kind, 0.0)) for kind in KINDS}
         if sum(rates.values()) > 1 + 1e-9:
             raise ValueError(f"fault_rate: the rates add up to {sum(rates.values())}, over 1")
-        self.rates: dict[FaultKind, float] = {k: float(rates[k]) for k in KINDS if rates.get(k)}
+        self.rates: dict[FaultKind, float] = {kind: x for kind, x in rates.items() if x}
 
     def pick(self, seed: int, index: int) -> FaultKind | None:
         """The fault of call number `index` under an episode's seed, if any."""
@@ -55,8 +54,34 @@ class FaultModel:
         stands_in = _REPLACEMENTS.get(kind)
         return stands_in and ToolResult(stands_in.content, stands_in.error, stands_in.fault)
 
-    def to_plain(self) -> float | dict[str, float]:
+    def to_plain(self) -> FaultRate:
         """The JSON form, as `fault_rate` takes it."""
-        if set(self.rates) <= {"wrong"}:
+        if self.rates.keys() <= {"wrong"}:
             return self.rates.get("wrong", 0.0)
-        return {str(kind): rate for kind, rate in self.rates.items()}
+        return self.rates.copy()
+
+
+def _rate(kind: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise ValueError(f"fault_rate: {kind!r} is {value!r}; a number from 0 to 1")
+    return float(value)
+
+
+def corrupted(kind: FaultKind, content: str, u: float) -> str:
+    """A spoiled result for any content: cut short, or with one letter or digit changed.
+
+    Length and form stay where `kind` is "wrong". `u` in [0, 1) is the only source of chance.
+    """
+    if kind == "truncated":
+        return content[: 1 + int(u * (len(content) - 1))] if len(content) > 1 else content
+    places = [i for i, c in enumerate(content) if c.isascii() and c.isalnum()]
+    if not places:
+        return content
+    place = places[int(u * len(places))]
+    family = next(f for f in _FAMILIES if content[place] in f)
+    step = 1 + int(u * 7919 % (len(family) - 1))
+    other = family[(family.index(content[place]) + step) % len(family)]
+    return content[:place] + other + content[place + 1 :]
+
+
+_FAMILIES = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")

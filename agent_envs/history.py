@@ -1,14 +1,30 @@
 """An episode as JSON: the reset, every move, and a digest of everything that was said."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.episode import Episode, Reseed, RngState, digest, move_from_plain, move_to_plain
+from agent_envs.episode import (
+    Episode,
+    Log,
+    Reseed,
+    RngState,
+    Text,
+    digest,
+    move_from_plain,
+    move_to_plain,
+)
 from agent_envs.errors import SnapshotUnsupported
 from agent_envs.turns import Malformed, Move
 
 FORMAT = 1
+
+
+Parse: TypeAlias = Callable[[str], Move]
+"""How the env's protocol reads the text of a turn."""
 
 
 class Start(NamedTuple):
@@ -21,10 +37,13 @@ class Start(NamedTuple):
     rng: RngState
 
 
-def of(episode: Episode, spec: EnvSpec | None) -> dict[str, Any]:
-    """The history of an episode; SnapshotUnsupported where the environment failed in it."""
+def of(episode: Episode, spec: EnvSpec | None, parse: Parse) -> dict[str, Any]:
+    """The history of an episode, the caller's to change.
+
+    Raises SnapshotUnsupported where the environment failed in it.
+    """
     links = list(episode.log.links()) if episode.log else []
-    if episode.outcome[4]["infrastructure_error"]:
+    if episode.outcome.failed:
         raise SnapshotUnsupported("the environment failed in this episode: it has no history")
     return {
         "format": FORMAT,
@@ -32,14 +51,9 @@ def of(episode: Episode, spec: EnvSpec | None) -> dict[str, Any]:
         "task": episode.task.id,
         "seed": episode.origin[0],
         "number": episode.origin[1],
-        "rng": episode.origin[2],
+        "rng": deepcopy(episode.origin[2]),
         "digest": digest(episode.start[:4]),
-        "moves": [
-            {"reseed": link.entry.seed}
-            if isinstance(link.entry, Reseed)
-            else {**move_to_plain(link.entry), "digest": digest(link.said or _NOTHING)}
-            for link in links
-        ],
+        "moves": [_told(link, parse) for link in links],
     }
 
 
@@ -47,45 +61,75 @@ def read(
     told: dict[str, Any], spec: EnvSpec | None
 ) -> tuple[Start, list[tuple[Move | Reseed, str]]]:
     """What a history says. Raises ValueError where it is none, or one of another env id."""
-    try:
-        if told["format"] != FORMAT:
-            raise ValueError(f"a history of format {told['format']!r}; this is {FORMAT}")
-        if spec and told["env_id"] and told["env_id"] != spec.id:
-            raise ValueError(f"a history of {told['env_id']}, not of {spec.id}")
-        start = Start(told["seed"], told["number"], told["task"], told["digest"], told["rng"])
-        return start, [_entry(move) for move in told["moves"]]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a history: {error!r}") from None
+    match told:
+        case {"format": int(version)} if version != FORMAT:
+            raise ValueError(f"a history of format {version}; this is {FORMAT}")
+        case {"env_id": str(env_id)} if spec and env_id and env_id != spec.id:
+            raise ValueError(f"a history of {env_id}, not of {spec.id}")
+        case {
+            "format": int(),
+            "env_id": str(),
+            "task": str(task_id),
+            "seed": int(base),
+            "number": int(number),
+            "rng": rng,
+            "digest": str(said),
+            "moves": [*moves],
+        } if min(base, number) >= 0 and _is_rng_state(rng):
+            return Start(base, number, task_id, said, rng), [_entry(move) for move in moves]
+    raise ValueError(f"not a history: {str(told)[:100]}")
 
 
 def compare(expected: str, said: tuple[str, float, bool, bool], number: int) -> None:
     """Raise SnapshotUnsupported where move `number` led to something else than it once did."""
     if digest(said) != expected:
         raise SnapshotUnsupported(
-            f"replay differs at move {number}, which now says {said[0][:80]!r}: something volatile, "
-            "or an env made with other arguments"
+            f"replay differs at move {number}, which now says {said[0][:80]!r}: something "
+            "volatile, or an env made with other arguments"
         )
 
 
-def transcript(episode: Episode) -> str:
+def transcript(episode: Episode, parse: Parse) -> str:
     """The episode as lines for a person: what was said, after > what was done."""
-    lines = [episode.start[0]]
+    lines = [episode.start.observation]
     for link in episode.log.links() if episode.log else ():
-        if link.said is not None and not isinstance(link.entry, Reseed):
-            lines += [f"> {_brief(link.entry)}", link.said[0]]
-    verdict = episode.outcome[4]["verdict"]
+        if link.outcome is not None and not isinstance(link.entry, Reseed):
+            lines += [f"> {_brief(_move(link.entry, parse))}", link.outcome.observation]
+    verdict = episode.outcome.verdict
     if verdict is not None:
         lines.append(f"[{'passed' if verdict.passed else 'failed'}, reward {verdict.total:g}]")
     return "\n".join(line for line in lines if line)
 
 
-_NOTHING = ("", 0.0, False, False)
+def _told(link: Log, parse: Parse) -> dict[str, Any]:
+    if isinstance(link.entry, Reseed):
+        return {"reseed": link.entry.seed}
+    assert link.outcome is not None
+    return {**move_to_plain(_move(link.entry, parse)), "digest": digest(link.outcome[:4])}
 
 
-def _entry(move: dict[str, Any]) -> tuple[Move | Reseed, str]:
-    if "reseed" in move:
-        return Reseed(int(move["reseed"])), ""
-    return move_from_plain({k: v for k, v in move.items() if k != "digest"}), move["digest"]
+def _move(entry: Move | Text, parse: Parse) -> Move:
+    return parse(entry.text) if isinstance(entry, Text) else entry
+
+
+def _entry(move: Any) -> tuple[Move | Reseed, str]:
+    match move:
+        case {"reseed": int(seed)} if seed >= 0:
+            return Reseed(seed), ""
+        case {"digest": str(said)}:
+            return move_from_plain(move), said
+    raise ValueError(f"not a move of a history: {str(move)[:100]}")
+
+
+def _is_rng_state(state: Any) -> bool:
+    """Whether `np_random` can be brought to a state: it is restored only when somebody draws."""
+    if isinstance(state, int):
+        return state >= 0
+    try:
+        np.random.PCG64(0).state = state
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
+        return False
+    return True
 
 
 def _brief(move: Move) -> str:

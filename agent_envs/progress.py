@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 
 from agent_envs.trajectory import Trajectory
 
@@ -27,7 +28,7 @@ class Progress:
         else:
             self._main += 1
             self._invalid += not episode.valid
-            self._passed += bool(episode.verdict and episode.verdict.passed)
+            self._passed += bool(episode.valid and episode.verdict and episode.verdict.passed)
         if time.monotonic() >= self._next:
             self._draw()
 
@@ -35,19 +36,27 @@ class Progress:
         """Draw the final state, if anything was drawn, and end the line."""
         if self._drawn:
             self._draw()
-            sys.stderr.write("\n")
+            _write("\n")
 
     def _draw(self) -> None:
         now = time.monotonic()
         self._next, self._drawn = now + _EVERY, True
-        rate = self._turns / max(now - self._began, 1e-9)
-        left = (now - self._began) / max(self._main, 1) * (self.total - self._main)
-        valid = max(self._main - self._invalid, 1)
-        line = f"{self._main}/{self.total} episodes, {self._passed / valid:.0%} passed"
-        line += f", {rate:,.0f} turns/s, {left:,.0f} s left"
+        _write(f"\r\x1b[K{self._line(now - self._began)}")
+
+    def _line(self, seconds: float) -> str:
+        passed = self._passed / max(self._main - self._invalid, 1)
+        line = f"{self._main}/{self.total} episodes, {passed:.0%} passed"
+        line += f", {self._turns / max(seconds, 1e-9):,.0f} turns/s"
+        if self._main:
+            line += f", {seconds / self._main * (self.total - self._main):,.0f} s left"
         if self._branches:
             line += f", {self._branches} branches"
         if self._invalid:
             line += f", {self._invalid} invalid"
-        sys.stderr.write(f"\r\x1b[K{line}")
+        return line
+
+
+def _write(text: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # closed, or a pipe without a reader
+        sys.stderr.write(text)
         sys.stderr.flush()

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from agent_envs.episode import MAX_CALLS
-from agent_envs.plain import JSON, has_lone_surrogate
+from agent_envs.plain import has_lone_surrogate, read_json
 from agent_envs.tool import Tool
 from agent_envs.turns import Malformed, Message, Move, ToolCall, ToolResult
 
@@ -14,7 +14,7 @@ from agent_envs.turns import Malformed, Message, Move, ToolCall, ToolResult
 class Protocol(ABC):
     """A way to write calls and results as text, bound to one environment's tools.
 
-    `parse` and `say` are pure. A behaviour change is a new `version`.
+    A subclass writes `read`, `say` and `messages`, all pure. A behaviour change is a new `version`.
     """
 
     name: str
@@ -22,12 +22,20 @@ class Protocol(ABC):
     docs: str
     """What the system message tells the model; empty where it is trained without being told."""
 
-    def __init__(self, tools: Mapping[str, Tool], letters: Mapping[str, str]) -> None:
+    def __init__(self, tools: Mapping[str, Tool], letters: Mapping[str, str]) -> None:  # noqa: B027
         """`tools` by name; `letters` maps a single letter to a tool's name (for `chars`)."""
 
-    @abstractmethod
     def parse(self, text: str, *, cut: bool = False) -> Move:
         """Calls, *or* a final answer, *or* malformed. `cut`: the token limit ended the turn."""
+        if cut:
+            return Malformed("the turn was cut off by the token limit; be shorter")
+        if not text.isascii() and has_lone_surrogate(text):
+            return Malformed("the turn holds a lone surrogate, which is no character")
+        return self.read(text)
+
+    @abstractmethod
+    def read(self, text: str) -> Move:
+        """What `parse` gives for a whole turn of sound text."""
 
     @abstractmethod
     def say(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str:
@@ -54,27 +62,21 @@ class Hermes(Protocol):
 
     def __init__(self, tools: Mapping[str, Tool], letters: Mapping[str, str]) -> None:
         schemas = [json.dumps(t.schema["function"], ensure_ascii=False) for t in tools.values()]
-        self.docs = "\n".join(
-            [
-                "You can call these tools; each line is the JSON schema of one:",
-                *schemas,
-                "To call a tool, write a JSON object with its name and arguments in tags:",
-                '<tool_call>{"name": "...", "arguments": {...}}</tool_call>',
-                "Several calls in one turn run in order. A turn without a call is your final answer.",
-            ]
-        )
+        self.docs = _HERMES_DOCS.format(schemas="\n".join(schemas)) if schemas else ""
 
-    def parse(self, text: str, *, cut: bool = False) -> Move:
-        """See `Protocol.parse`. The answer is the stripped text after the last `</think>`."""
-        if cut:
-            return Malformed("the turn was cut off by the token limit; be shorter")
-        text = text.rpartition("</think>")[2]
-        if "<tool_call>" in text:
+    def read(self, text: str) -> Move:
+        """See `Protocol`. The answer is the stripped text after the last `</think>`."""
+        if text.startswith(_OPEN):  # most turns are one call and nothing else
+            call = _read_call(text, len(_OPEN))
+            if not isinstance(call, Malformed) and call[1] == len(text):
+                return [call[0]]
+        text = _after_thinking(text)
+        if _OPEN in text:
             return _read_calls(text)
-        if "</tool_call>" in text:
-            return Malformed("</tool_call> without <tool_call>")
-        if "<think>" in text:
-            return Malformed("<think> is not closed")
+        if _CLOSE in text:
+            return Malformed(f"{_CLOSE} without {_OPEN}")
+        if _THINK in text:
+            return Malformed(_STILL_THINKING)
         return text.strip() or Malformed("an empty turn; call a tool or give the final answer")
 
     def say(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str:
@@ -98,31 +100,39 @@ class Chars(Protocol):
     docs = ""
 
     def __init__(self, tools: Mapping[str, Tool], letters: Mapping[str, str]) -> None:
+        """Raises ValueError for letters that cannot call a tool."""
         if not letters:
             raise ValueError("the chars protocol needs `letters` on the environment's class")
-        self._letters = {x: (name, next(iter(tools[name].params))) for x, name in letters.items()}
+        self._targets = {x: _target(x, name, tools) for x, name in letters.items()}
 
-    def parse(self, text: str, *, cut: bool = False) -> Move:
-        """See `Protocol.parse`."""
-        if cut or text[-1:] != "|" or "|" in text[:-1] or len(text) < 2:
+    def read(self, text: str) -> Move:
+        """See `Protocol`."""
+        if text[-1:] != "|" or "|" in text[:-1] or len(text) < 2:
             return Malformed("a turn ends with its only |")
-        target = self._letters.get(text[0])
+        target = self._targets.get(text[0])
         if target is None:
             return text[:-1]
         return [ToolCall(target[0], {target[1]: text[1:-1]})]
 
     def say(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str:
         """Contents one after the other, each closed by `|`."""
-        return "".join([_brief(r) for r in results])
+        return "".join(map(_brief, results))
 
     def messages(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[Message]:
         """The same text, a message a result."""
-        return [_tool_message(c, _brief(r)) for c, r in zip(calls, results, strict=True)]
+        return list(map(_tool_message, calls, map(_brief, results)))
 
     def refuse(self, reason: str) -> str:
         """`?|`, whatever the reason: the alphabet is the workshop's."""
         return "?|"
 
+
+_HERMES_DOCS = """\
+You can call these tools; each line is the JSON schema of one:
+{schemas}
+To call a tool, write a JSON object with its name and arguments in tags:
+<tool_call>{{"name": "...", "arguments": {{...}}}}</tool_call>
+Several calls in one turn run in order. A turn without a call is your final answer."""
 
 PROTOCOLS: dict[str, type[Protocol]] = {"hermes": Hermes, "chars": Chars}
 
@@ -138,9 +148,47 @@ def _tool_message(call: ToolCall, content: str) -> Message:
     return message
 
 
-_BLANK = re.compile(r"[ \t\r\n]*")
-_CLOSE = re.compile(r"[ \t\r\n]*</tool_call>")
-_FENCE = re.compile(r"```.*?(?:```|\Z)", re.S)
+def _target(letter: str, name: str, tools: Mapping[str, Tool]) -> tuple[str, str]:
+    """The tool that a letter calls, and the parameter that takes the text."""
+    if len(letter) != 1 or letter == "|":
+        raise ValueError(f"letters: {letter!r} must be a single character other than |")
+    tool = tools.get(name)
+    if tool is None:
+        raise ValueError(f"letters: {letter!r} is for the tool {name!r}; there are {list(tools)}")
+    first = next(iter(tool.params), "")
+    schema = tool.params.get(first, {})
+    takes = {inner.get("type") for inner in (schema, *schema.get("anyOf", ()))}
+    if set(tool.required) - {first} or "string" not in takes:
+        raise ValueError(f"letters: the tool {name!r} cannot be called with one text alone")
+    return name, first
+
+
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
+_THINK, _THOUGHT = "<think>", "</think>"
+_STILL_THINKING = "<think> is not closed"
+_PLAIN_CALL = {"name", "arguments"}
+_MARK = re.compile(f"{_OPEN}|{_THINK}|`{{3,}}")
+_TICKS = re.compile("`{3,}")
+
+
+def _after_thinking(text: str) -> str:
+    """What follows the last `</think>`. One inside the JSON of a call is none.
+
+    That is found out for the first `MAX_CALLS` tags: each costs the length of the text at most.
+    """
+    at = end = 0
+    for _ in range(MAX_CALLS):
+        thought = text.find(_THOUGHT, at)
+        if thought < 0:
+            return text[end:]
+        start = text.find(_OPEN, at, thought)
+        if start < 0:
+            at = end = thought + len(_THOUGHT)
+        else:
+            call = _read_call(text, start + len(_OPEN))
+            at = start + len(_OPEN) if isinstance(call, Malformed) else call[1]
+    last = text.rfind(_THOUGHT, at)
+    return text[last + len(_THOUGHT) if last >= 0 else end :]
 
 
 def _read_calls(text: str) -> Move:
@@ -149,46 +197,48 @@ def _read_calls(text: str) -> Move:
     A body is read by the JSON grammar, so tags and fences inside its strings are harmless.
     """
     calls: list[ToolCall] = []
-    at, start = 0, text.find("<tool_call>")
-    while start >= 0:
-        fence = _FENCE.search(text, at, len(text))
-        if fence and fence.start() < start:
-            at = fence.end()
-        else:
-            if len(calls) == MAX_CALLS:
-                return Malformed(f"more than {MAX_CALLS} calls in one turn")
-            call = _read_call(text, start + len("<tool_call>"))
-            if isinstance(call, Malformed):
-                return call
-            calls.append(call[0])
-            at = call[1]
-        start = text.find("<tool_call>", at)
-    if not calls:
-        return Malformed("a tool call inside a code fence is not run; write it outside")
-    return calls
+    at = 0
+    while mark := _MARK.search(text, at):
+        if mark[0] == _THINK:
+            return Malformed(_STILL_THINKING)
+        if mark[0] != _OPEN:
+            at = _end_of_fence(text, mark)
+            continue
+        if len(calls) == MAX_CALLS:
+            return Malformed(f"more than {MAX_CALLS} calls in one turn")
+        call = _read_call(text, mark.end())
+        if isinstance(call, Malformed):
+            return call
+        calls.append(call[0])
+        at = call[1]
+    return calls or Malformed("a tool call inside a code fence is not run; write it outside")
+
+
+def _end_of_fence(text: str, fence: re.Match[str]) -> int:
+    """Where the code fence ends that a run of backticks opens: after the next run as long."""
+    for ticks in _TICKS.finditer(text, fence.end()):
+        if len(ticks[0]) >= len(fence[0]):
+            return ticks.end()
+    return len(text)
 
 
 def _read_call(text: str, at: int) -> tuple[ToolCall, int] | Malformed:
     """The call whose body starts at `at`, and where its closing tag ends."""
     try:
-        body, end = JSON.raw_decode(text, _BLANK.match(text, at).end())  # type: ignore[union-attr]
-        if "\\u" in text and has_lone_surrogate(body):
-            raise ValueError("a lone surrogate")
-    except (ValueError, RecursionError) as error:
-        return Malformed(f"no JSON object inside <tool_call>: {_reason(error)}")
-    close = _CLOSE.match(text, end)
-    if close is None:
-        return Malformed("<tool_call> is not closed by </tool_call> right after its JSON object")
+        body, end = read_json(text, at)
+    except ValueError as error:
+        return Malformed(f"no JSON object inside {_OPEN}: {error}")
+    if not text.startswith(_CLOSE, end):
+        return Malformed(f"{_OPEN} is not closed by {_CLOSE} right after its JSON object")
     if not isinstance(body, dict) or not isinstance(body.get("name"), str):
         return Malformed('a tool call is {"name": "...", "arguments": {...}}')
-    extra = body.keys() - {"name", "arguments", "id"}
+    if body.keys() == _PLAIN_CALL:
+        return ToolCall(body["name"], body["arguments"]), end + len(_CLOSE)
+    extra = body.keys() - _PLAIN_CALL - {"id"}
     if extra:
         return Malformed(f"a tool call has name and arguments, not {sorted(extra)[0][:40]!r}")
-    call_id = body.get("id", "")
-    return ToolCall(
+    call_id = body.get("id")
+    call = ToolCall(
         body["name"], body.get("arguments", {}), call_id if isinstance(call_id, str) else ""
-    ), close.end()
-
-
-def _reason(error: Exception) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)[:100]
+    )
+    return call, end + len(_CLOSE)

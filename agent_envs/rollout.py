@@ -1,18 +1,16 @@
 """The only loop that plays episodes: evaluation and every trainer use it."""
 
+import logging
 import queue
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import gymnasium
-from gymnasium.envs.registration import EnvSpec
-
 from agent_envs.env import ToolEnv
-from agent_envs.errors import BackendUnavailable
+from agent_envs.fleet import EnvsLike, Fleet
 from agent_envs.policy import Policy
 from agent_envs.progress import Progress
 from agent_envs.provenance import provenance
@@ -23,12 +21,13 @@ from agent_envs.trajectory import EndReason, Trajectory
 from agent_envs.turns import Action, Malformed, Move, StepResult, ToolCall, Turn
 from agent_envs.worker import Worker
 
-EnvsLike: TypeAlias = str | EnvSpec | Callable[[], ToolEnv] | ToolEnv | Sequence[ToolEnv]
 BranchPlan: TypeAlias = int | Callable[[Trajectory], Sequence[tuple[int, int]]]
 
 _POLL = 0.001
 """How long to wait for the policy while an env may also have something to say, in seconds."""
 _IDLE = 0.05
+
+logger = logging.getLogger("agent_envs")
 
 
 def rollout(
@@ -49,11 +48,12 @@ def rollout(
 
     `envs`: an id, an EnvSpec or a factory, from which up to `workers` envs are made here and
     closed again; or an env or a list of envs, which stay the caller's (one that hung is closed and
-    a new one of its kind goes on in its place, in the list too).
+    a new one made with the same arguments goes on in its place, in the list too).
 
     `branch`: an int k, or a function of a finished trajectory that gives (turn, k) pairs: k
     continuations from the state before that turn (0 is the first), by rollback in the env that
-    played it. A child holds only its own turns and is not branched again.
+    played it. A child holds only its own turns and is not branched again. A state that could not
+    be captured has none.
 
     Every episode's seed is a hash of (`seed`, task index, number in the group), so the result does
     not depend on `workers` or on what finishes first. Members of a group start from the same
@@ -63,16 +63,18 @@ def rollout(
     Infrastructure failures, errors of the policy and cancelled episodes are marked and not
     `valid`. `on_episode` is called as each one ends. `progress` shows a line on standard error;
     None shows it on a terminal. Returns task by task, in group order, each episode followed by its
-    branches. Ctrl-C cancels what runs and raises KeyboardInterrupt.
+    branches. Ctrl-C cancels what runs and raises KeyboardInterrupt; the caller's envs are idle by
+    then. Raises KeyError for a task id that the env has not, and what making an env raised once
+    none is left to play on.
     """
+    if group < 1 or workers < 1:
+        raise ValueError(f"group={group}, workers={workers}: at least 1")
     if not tasks:
         return []
-    if group < 1:
-        raise ValueError(f"group={group}: at least 1")
     total = len(tasks) * group
     shown = Progress(total) if progress or (progress is None and sys.stderr.isatty()) else None
     limits = _Limits(step_deadline, episode_deadline)
-    with _Fleet(envs, min(workers, total)) as fleet:
+    with Fleet(envs, min(workers, total)) as fleet:
         run = _Rollout(fleet, policy, tasks, group, branch, seed, limits, on_episode, shown)
         return run.play()
 
@@ -110,47 +112,8 @@ class _Lane:
     )
 
 
-class _Fleet:
-    """The envs: made and closed here, or the caller's."""
-
-    def __init__(self, envs: EnvsLike, count: int) -> None:
-        self._given: list[ToolEnv] | None = None
-        self._make: Callable[[], ToolEnv]
-        if isinstance(envs, ToolEnv):
-            envs = [envs]
-        if isinstance(envs, str | EnvSpec):
-            self._make = lambda: _tool_env(gymnasium.make(envs))
-        elif callable(envs):
-            self._make = envs
-        else:
-            self._given = envs if isinstance(envs, list) else list(envs)
-            if not self._given:
-                raise ValueError("an empty list of envs")
-            self._make = lambda: _twin(self._given[0])  # type: ignore[index]
-        self._made: list[ToolEnv] = []
-        self.envs = self._given[:] if self._given else [self._new() for _ in range(count)]
-
-    def replace(self, lane: _Lane) -> None:
-        """Give up a lane's env and put a new one in its place. Closing may take its time."""
-        old = lane.env
-        Worker().submit(old.close, lambda result, error: None)
-        if self._given is None:
-            self._made.remove(old)
-            lane.env = self._new()
-        else:
-            lane.env = self._given[lane.index] = self._make()
-
-    def _new(self) -> ToolEnv:
-        env = self._make()
-        self._made.append(env)
-        return env
-
-    def __enter__(self) -> "_Fleet":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for env in self._made:
-            env.close()
+_Then: TypeAlias = Callable[[_Lane, Any], None]
+_Event: TypeAlias = tuple[_Lane, ToolEnv, _Then, Any, BaseException | None]
 
 
 class _Rollout:
@@ -158,7 +121,7 @@ class _Rollout:
 
     def __init__(
         self,
-        fleet: _Fleet,
+        fleet: Fleet,
         policy: Policy,
         tasks: Sequence[Task | str],
         group: int,
@@ -171,11 +134,12 @@ class _Rollout:
         self.fleet, self.policy, self.seed, self.limits = fleet, policy, seed, limits
         self.on_episode, self.progress = on_episode, progress
         self.group, self.branch = group, branch
-        self.todo = deque((i, g, task) for i, task in enumerate(tasks) for g in range(group))
+        source = fleet.envs[0].tasks
+        known = [task if isinstance(task, Task) else source[task] for task in tasks]
+        self.todo = deque((i, g, task) for i, task in enumerate(known) for g in range(group))
         self.lanes = [_Lane(env, i) for i, env in enumerate(fleet.envs)]
         self.by_key: dict[str, _Lane] = {}
-        self.events: queue.SimpleQueue[tuple[_Lane, ToolEnv, Any, BaseException | None]]
-        self.events = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self.done: list[tuple[tuple[int, ...], Trajectory]] = []
 
     def play(self) -> list[Trajectory]:
@@ -213,19 +177,19 @@ class _Rollout:
             name, parent.group_id, parent.task, seed, prompt, (parent.episode_id, turn)
         )
         lane.order = order
-        self._launch(lane, lambda env: (None, env.rollback(snapshot, seed=seed)[1]))
+        self._launch(lane, lambda env: (None, env.rollback(snapshot, seed=seed)[1]), self._started)
 
     def _start_task(self, lane: _Lane) -> None:
         lane.env.release(*lane.marks)
         lane.marks = []
         i, g, task = self.todo.popleft()
         seed = derive(self.seed, i, g)
-        known = task if isinstance(task, Task) else lane.env.tasks[task]
-        lane.episode = Trajectory(f"{i}.{g}", str(i), known, seed, [])
+        lane.episode = Trajectory(f"{i}.{g}", str(i), task, seed, [])
         lane.order = (i, g)
         start = lane.start
         if start is not None and start[0] == i:
-            self._launch(lane, lambda env: (None, env.rollback(start[1], seed=seed)[1]))
+            again = start[1]
+            self._launch(lane, lambda env: (None, env.rollback(again, seed=seed)[1]), self._started)
             return
         if start is not None:
             lane.env.release(start[1])
@@ -233,12 +197,13 @@ class _Rollout:
         share = self.group > 1
 
         def begin(env: ToolEnv) -> tuple[Snapshot | None, dict[str, Any]]:
-            info = env.reset(seed=seed, options={"task": known})[1]
+            info = env.reset(seed=seed, options={"task": task})[1]
             return (env.snapshot(on_refusal="mark") if share else None), info
 
-        self._launch(lane, begin)
+        self._launch(lane, begin, self._started)
 
-    def _started(self, lane: _Lane, snapshot: Snapshot | None, info: dict[str, Any]) -> None:
+    def _started(self, lane: _Lane, result: tuple[Snapshot | None, dict[str, Any]]) -> None:
+        snapshot, info = result
         episode = _playing(lane)
         if snapshot is not None and snapshot.refused is None:
             lane.start = (lane.order[0], snapshot)
@@ -251,6 +216,9 @@ class _Rollout:
             self._ask(lane)
 
     def _ask(self, lane: _Lane) -> None:
+        if time.monotonic() > lane.until:
+            self._grade_early(lane, "deadline", Action("", cut=True))
+            return
         episode = _playing(lane)
         self.by_key[episode.episode_id] = lane
         lane.asked = True
@@ -269,21 +237,22 @@ class _Rollout:
         lane.action = action
         mark = self.branch is not None and _playing(lane).parent is None
 
-        def step(env: ToolEnv) -> StepResult:
-            if mark:
-                lane.marks.append(env.snapshot(on_refusal="mark"))
-            return env.act(move_of(env, action))
+        def step(env: ToolEnv) -> tuple[Snapshot | None, StepResult]:
+            before = env.snapshot(on_refusal="mark") if mark else None
+            return before, env.act(move_of(env, action))
 
-        self._launch(lane, step)
+        self._launch(lane, step, self._stepped)
 
     def _grade_early(self, lane: _Lane, reason: EndReason, action: Action) -> None:
         lane.closing, lane.action = reason, action
-        self._launch(lane, lambda env: env.act(""))
+        self._launch(lane, lambda env: (None, env.act("")), self._stepped)
 
-    def _stepped(self, lane: _Lane, result: StepResult) -> None:
-        observation, reward, terminated, truncated, info = result
+    def _stepped(self, lane: _Lane, result: tuple[Snapshot | None, StepResult]) -> None:
+        before, (observation, reward, terminated, truncated, info) = result
         episode = _playing(lane)
         assert lane.action is not None
+        if before is not None:
+            lane.marks.append(before)
         episode.turns.append(Turn(lane.action, observation, reward, info))
         if not (terminated or truncated):
             self._ask(lane)
@@ -315,37 +284,43 @@ class _Rollout:
             plan = self.branch(episode)
         else:
             plan = [(turn, self.branch) for turn in range(len(lane.marks))]
+        planned: Counter[int] = Counter()
         for turn, count in plan:
             if not 0 <= turn < len(lane.marks):
                 raise ValueError(f"branch: {episode.episode_id} has no turn {turn}")
+            first = planned[turn]
+            planned[turn] += count
             if lane.marks[turn].refused is None:
-                for k in range(count):
+                for k in range(first, first + count):
                     order = (*lane.order, turn, k)
                     lane.branches.append((episode, turn, k, order, lane.marks[turn]))
 
     # -- the three sources of events ---------------------------------------------------------------
 
-    def _launch(self, lane: _Lane, job: Callable[[ToolEnv], Any]) -> None:
-        """Run a job on the lane's env: here where it takes microseconds, else on its thread."""
+    def _launch(self, lane: _Lane, job: Callable[[ToolEnv], Any], then: _Then) -> None:
+        """Run a job on the lane's env: here where it takes microseconds, else on its thread.
+
+        `then` gets the lane and the result when the loop comes round to them.
+        """
         env = lane.env
         lane.busy_until = time.monotonic() + self.limits.step
         if vars(type(env)).get("inline", False):
             try:
                 result = job(env)
             except Exception as error:
-                self.events.put((lane, env, None, error))
+                self.events.put((lane, env, then, None, error))
             else:
-                self.events.put((lane, env, result, None))
+                self.events.put((lane, env, then, result, None))
             return
         if lane.worker is None:
             lane.worker = Worker()
-        lane.worker.submit(lambda: job(env), lambda r, e: self.events.put((lane, env, r, e)))
+        lane.worker.submit(lambda: job(env), lambda r, e: self.events.put((lane, env, then, r, e)))
 
     def _hear_envs(self) -> None:
         wait = not any(lane.asked for lane in self.lanes)
         while True:
             try:
-                lane, env, result, error = self.events.get(block=wait, timeout=_IDLE)
+                lane, env, then, result, error = self.events.get(block=wait, timeout=_IDLE)
             except queue.Empty:
                 return
             wait = False
@@ -354,10 +329,8 @@ class _Rollout:
             lane.busy_until = None
             if error is not None:
                 self._give_up(lane, repr(error))
-            elif len(result) == 2:
-                self._started(lane, *result)
             else:
-                self._stepped(lane, result)
+                then(lane, result)
 
     def _hear_policy(self) -> None:
         if not any(lane.asked for lane in self.lanes):
@@ -373,7 +346,7 @@ class _Rollout:
 
     def _watch_clock(self) -> None:
         now = time.monotonic()
-        for lane in self.lanes:
+        for lane in self.lanes[:]:
             if lane.busy_until is not None and now > lane.busy_until:
                 self._give_up(lane, f"a step took over {self.limits.step:g} s")
             elif lane.asked and now > lane.until:
@@ -383,27 +356,52 @@ class _Rollout:
 
     def _give_up(self, lane: _Lane, why: str) -> None:
         """The env hung or raised: its episode does not count, and another env goes on."""
-        lane.busy_until, lane.worker, lane.start = None, None, None
+        lane.busy_until, lane.start = None, None
         lane.marks, lane.branches = [], deque()
+        if lane.worker is not None:
+            lane.worker.close()
+            lane.worker = None
         try:
-            self.fleet.replace(lane)
-        except BackendUnavailable:
+            lane.env = self.fleet.replace(lane.env, lane.index)
+        except Exception as error:
+            logger.warning("no new env (%r): going on with %d", error, len(self.lanes) - 1)
             self.lanes.remove(lane)
-            if not self.lanes:
+            self._end(lane, "infrastructure", why)
+            if self.todo and not self.lanes:
                 raise
-        self._end(lane, "infrastructure", why)
+        else:
+            self._end(lane, "infrastructure", why)
 
     def _wind_up(self) -> None:
         for lane in self.lanes:
             if lane.episode is not None:  # only where the loop was left by an exception
                 lane.episode.end_reason = "cancelled"
                 self.policy.cancel(lane.episode.episode_id)
-            else:
-                lane.env.release(*lane.marks, *([lane.start[1]] if lane.start else []))
             if lane.worker is not None:
                 lane.worker.close()
         if self.progress:
             self.progress.close()
+        self._let_steps_end()
+        for lane in self.lanes:
+            lane.env.release(*lane.marks, *([lane.start[1]] if lane.start else []))
+
+    def _let_steps_end(self) -> None:
+        """An env has one caller at a time: the caller's own are handed back idle. (Those made here
+        are closed, which ends their steps.)"""
+        running = {lane.env for lane in self.lanes if lane.worker and lane.busy_until}
+        running.difference_update(self.fleet.made)
+        while running or not self.events.empty():
+            try:
+                _, env, _, result, _ = self.events.get(timeout=_IDLE)
+                running.discard(env)
+                if result and result[0]:
+                    env.release(result[0])
+            except queue.Empty:
+                now = time.monotonic()
+                for lane in self.lanes:
+                    if lane.env in running and now > (lane.busy_until or 0):
+                        running.remove(lane.env)
+                        self.fleet.replace(lane.env, lane.index)
 
 
 def move_of(env: ToolEnv, action: Action) -> Move:
@@ -418,17 +416,3 @@ def move_of(env: ToolEnv, action: Action) -> Move:
 def _playing(lane: _Lane) -> Trajectory:
     assert lane.episode is not None
     return lane.episode
-
-
-def _tool_env(env: Any) -> ToolEnv:
-    inner = env.unwrapped
-    if not isinstance(inner, ToolEnv):
-        raise TypeError(f"{inner} is no ToolEnv")
-    return inner
-
-
-def _twin(env: ToolEnv) -> ToolEnv:
-    args, kwargs = env._made_with
-    twin = type(env)(*args, **kwargs)
-    twin._spec = env.spec
-    return twin

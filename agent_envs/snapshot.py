@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent_envs.episode import Episode
+from agent_envs.plain import parse_json
 
 
 @dataclass(slots=True, frozen=True)
@@ -34,10 +35,20 @@ class Snapshot:
     @classmethod
     def from_json(cls, text: str) -> "Snapshot":
         """The inverse of `to_json`. Raises ValueError where the text is no handle."""
-        try:
-            return cls(**json.loads(text))
-        except TypeError as error:
-            raise ValueError(f"not a snapshot: {error}") from None
+        match parse_json(text):
+            case {
+                "id": int(),
+                "owner": str(),
+                "env_id": str(),
+                "task_id": str(),
+                "turn": int(),
+                "parent": int() | None,
+                "nbytes": int(),
+                "refused": str() | None,
+                **others,
+            } as told if not others:
+                return cls(**told)
+        raise ValueError(f"not a snapshot: {text[:100]}")
 
 
 class Shelf:

@@ -1,21 +1,23 @@
 """Tasks, and deterministic collections of them."""
 
+import copy
 import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from agent_envs.plain import parse_json
+from agent_envs.plain import has_lone_surrogate, parse_json, to_plain
 
 SPLITS = ("train", "heldout", "adversarial")
 
 Reads: TypeAlias = Literal["exact", "number", "json", "choice"]
 
+_READS = get_args(Reads)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,400}|[0-9]{1,3}(?:,[0-9]{3}){1,100})(?:\.[0-9]{1,400})?")
 _AROUND_CHOICE = " \t\r\n\"'`()[]."
 
@@ -25,7 +27,7 @@ class Task:
     """One problem. `prompt` is what the policy reads; `data` is private: gold, seeds, hidden tests.
 
     `reads` says how a final answer is read, see `read`. Every field has a plain JSON form, as long
-    as `data` has one.
+    as `data` has one. Raises ValueError for a field that cannot be.
     """
 
     id: str
@@ -37,10 +39,14 @@ class Task:
     reads: Reads = "exact"
 
     def __post_init__(self) -> None:
-        if self.reads not in get_args(Reads):
-            raise ValueError(f"task {self.id!r}: reads={self.reads!r}; one of {get_args(Reads)}")
-        if "\0" in self.prompt:
-            raise ValueError(f"task {self.id!r}: its prompt holds a NUL character")
+        for name in ("id", "split", "prompt"):
+            _check_text(f"task {self.id!r:.80}: its {name}", getattr(self, name))
+        if type(self.level) is not int:
+            raise ValueError(f"task {self.id!r}: level={self.level!r}; a whole number")
+        if not isinstance(self.tags, tuple) or not all(isinstance(x, str) for x in self.tags):
+            raise ValueError(f"task {self.id!r}: tags={self.tags!r}; a tuple of strings")
+        if self.reads not in _READS:
+            raise ValueError(f"task {self.id!r}: reads={self.reads!r}; one of {_READS}")
 
     def __repr__(self) -> str:
         """Without the prompt and the private data: a repr ends up in logs."""
@@ -60,32 +66,41 @@ class Task:
                 text = answer.strip()
                 if not _NUMBER.fullmatch(text):
                     raise ValueError("not a number")
-                return Fraction(text.replace(",", ""))
+                digits = text.replace(",", "")
+                return Fraction(digits if "." in digits else int(digits))  # the latter is quick
             case "json":
                 return parse_json(answer)
             case "choice":
-                return answer.strip(_AROUND_CHOICE).casefold()
+                choice = answer.strip(_AROUND_CHOICE).casefold()
+                if not choice:
+                    raise ValueError("no choice")
+                return choice
 
     def to_dict(self, *, private: bool = True) -> dict[str, Any]:
-        """The JSON form; with `private=False` without `data`, as logs have it."""
-        out = asdict(self) | {"tags": list(self.tags)}
-        if not private:
-            del out["data"]
-        return out
+        """The JSON form, whose `data` is a copy; with `private=False` without `data`, for logs."""
+        out = {f.name: getattr(self, f.name) for f in fields(self)} | {"tags": list(self.tags)}
+        del out["data"]
+        return out | {"data": copy.deepcopy(self.data)} if private else out
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Task":
-        """The inverse of `to_dict`. Unknown keys and missing ones are a ValueError."""
+        """The inverse of `to_dict`. Raises ValueError for what is no task, naming what is wrong."""
+        if not isinstance(data, Mapping):
+            raise ValueError(f"not a task but a {type(data).__name__}; a task is an object")
+        tags = data.get("tags", ())
         try:
-            return cls(**{**data, "tags": tuple(data.get("tags", ()))})
+            return cls(**{**data, "tags": tuple(tags) if isinstance(tags, list) else tags})
         except TypeError as error:
-            raise ValueError(f"not a task: {error}; got the keys {sorted(data)}") from None
+            raise ValueError(
+                f"not a task: {error}; got the keys {sorted(map(str, data))}"
+            ) from None
 
 
 class TaskSource:
     """A deterministic collection of tasks. A subclass writes `load`; everything else follows.
 
-    Ids are unique over all splits, and so are prompts: a policy sees nothing else of a task.
+    Ids are unique over all splits, and so are prompts: a policy sees nothing else of a task. What
+    breaks this is a ValueError as soon as a split is loaded beside another, or a task looked up.
     """
 
     splits: tuple[str, ...] = SPLITS
@@ -95,6 +110,7 @@ class TaskSource:
         self._loaded: dict[str, tuple[Task, ...]] = {}
         self._chosen: dict[tuple[str, int | None], tuple[Task, ...]] = {}
         self._by_id: dict[str, Task] = {}
+        self._digest = ""
 
     def load(self, split: str) -> Iterable[Task]:
         """All tasks of a split, the same ones in the same order every time."""
@@ -104,9 +120,9 @@ class TaskSource:
         """The tasks of a split, of one level or of all. KeyError where there are none."""
         chosen = self._chosen.get((split, level))
         if chosen is None:
-            if split not in self.splits:
-                raise KeyError(f"no split {split!r}; there are {list(self.splits)}")
             loaded = self._all(split)
+            if not loaded:
+                raise KeyError(f"the split {split!r} is empty")
             chosen = tuple(t for t in loaded if level is None or t.level == level)
             if not chosen:
                 levels = sorted({t.level for t in loaded})
@@ -120,7 +136,7 @@ class TaskSource:
 
     def __getitem__(self, task_id: str) -> Task:
         if not self._by_id:
-            self._by_id = {task.id: task for task in self}
+            self._by_id = {task.id: task for task in self}  # all at once: other threads may look
         try:
             return self._by_id[task_id]
         except KeyError:
@@ -128,32 +144,50 @@ class TaskSource:
 
     def _all(self, split: str) -> tuple[Task, ...]:
         if split not in self._loaded:
-            self._loaded[split] = tuple(self.load(split))
+            if split not in self.splits:
+                raise KeyError(f"no split {split!r}; there are {list(self.splits)}")
+            loaded = tuple(self.load(split))
+            for task in loaded:
+                if task.split != split:
+                    raise ValueError(f"load({split!r}) gave {task}, a task of another split")
+            others = [
+                t for name, tasks in self._loaded.copy().items() if name != split for t in tasks
+            ]
+            check_unique([*others, *loaded])
+            self._loaded[split] = loaded
         return self._loaded[split]
 
     def digest(self) -> str:
-        """A hash of every task of every split, private data included."""
-        sha = hashlib.sha256()
-        for task in self:
-            sha.update(json.dumps(task.to_dict(), sort_keys=True, default=repr).encode())
-        return sha.hexdigest()[:16]
+        """A hash of every task of every split, private data included.
+
+        Raises TypeError where `data` holds something whose `repr` is another in every process.
+        """
+        if not self._digest:
+            sha = hashlib.sha256()
+            for task in self:
+                everything = task.to_dict(private=False) | {"data": task.data}
+                sha.update(json.dumps(to_plain(everything, _stable), sort_keys=True).encode())
+            self._digest = sha.hexdigest()[:16]
+        return self._digest
 
 
 class TaskList(TaskSource):
-    """Tasks that somebody hands over: a list of them, or of dicts, or a JSON Lines file."""
+    """Tasks that somebody hands over: a list of them, or of dicts as `Task.to_dict` gives them.
+
+    Raises ValueError where there are none, for what is no task, and for tasks that are not unique.
+    """
 
     def __init__(self, tasks: Iterable[Task | Mapping[str, Any]]) -> None:
         super().__init__()
-        made = [t if isinstance(t, Task) else Task.from_dict(t) for t in tasks]
-        if not made:
+        self._tasks = [t if isinstance(t, Task) else Task.from_dict(t) for t in tasks]
+        if not self._tasks:
             raise ValueError("an empty list of tasks")
-        self.splits = tuple(dict.fromkeys(t.split for t in made))
-        self._loaded = {s: tuple(t for t in made if t.split == s) for s in self.splits}
-        check_unique(made)
+        check_unique(self._tasks)
+        self.splits = tuple(dict.fromkeys(t.split for t in self._tasks))
 
     def load(self, split: str) -> Iterable[Task]:
         """What was handed over for this split."""
-        return self._loaded[split]
+        return [task for task in self._tasks if task.split == split]
 
 
 TasksLike: TypeAlias = TaskSource | str | PathLike[str] | Sequence[Task | Mapping[str, Any]]
@@ -168,15 +202,29 @@ def as_source(tasks: TasksLike) -> TaskSource:
     return TaskList(tasks)
 
 
-def _read_jsonl(path: Path) -> list[dict[str, Any]]:
-    rows = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+def _read_jsonl(path: Path) -> list[Task]:
+    tasks = []
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if line.strip():
             try:
-                rows.append(json.loads(line))
+                tasks.append(Task.from_dict(parse_json(line.decode())))
             except ValueError as error:
-                raise ValueError(f"{path}:{number}: not JSON: {error}") from None
-    return rows
+                raise ValueError(f"{path}:{number}: {error}") from None
+    return tasks
+
+
+def _check_text(what: str, text: Any) -> None:
+    if not isinstance(text, str):
+        raise ValueError(f"{what} is {text!r:.80}; a string")
+    if "\0" in text or not text.isascii() and has_lone_surrogate(text):
+        raise ValueError(f"{what} holds a NUL character or a lone surrogate")
+
+
+def _stable(value: Any) -> str:
+    text = repr(value)
+    if " at 0x" in text:
+        raise TypeError(f"a task's data holds a {type(value).__name__}; keep plain values there")
+    return text
 
 
 def check_unique(tasks: Iterable[Task]) -> None:

@@ -3,52 +3,16 @@
 import inspect
 import json
 import re
-import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeAlias,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
-)
+from typing import Any, get_type_hints, overload
 
-Schema: TypeAlias = dict[str, Any]
+from agent_envs.schema import Schema, brief, check_of, complaint, in_words, schema_of, shorten
 
-Misfit: TypeAlias = tuple[tuple[int | str, ...], str, Any]
-"""Where in an argument, what would fit there, what is there. It becomes text only when needed."""
-
-Check: TypeAlias = Callable[[Any], Misfit | None]
-
-_KINDS: dict[Any, str] = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    None: "null",
-    types.NoneType: "null",
-}
-_WANTS = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a finite number",
-    "boolean": "true or false",
-    "null": "null",
-}
-_EXACT: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "null": types.NoneType}
-_SUPPORTED = (
-    "str, int, float, bool, None, Literal, X | Y, list[T], dict[str, T], Annotated[T, '...']"
-)
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ARGS_ENTRY = re.compile(r"(\w+)(?: *\([^)]*\))?:(.*)")
-_LARGEST = sys.float_info.max
 _LONGEST = 400
 
 
@@ -75,7 +39,7 @@ class Tool:
         except TypeError as error:
             raise TypeError(f"@tool {getattr(fn, '__qualname__', fn)}: {error}") from None
         self.__doc__ = fn.__doc__
-        self._checks = {name: _check_of(schema) for name, schema in self.params.items()}
+        self._checks = {name: check_of(schema) for name, schema in self.params.items()}
 
     def _describe(self, description: str) -> Schema:
         parameters = {
@@ -106,7 +70,7 @@ class Tool:
         concession is an integer where a float is asked for. Numbers are finite.
         """
         if type(arguments) is not dict:
-            return f"the arguments must be a JSON object, not {_brief(arguments)}"
+            return f"the arguments must be a JSON object, not {brief(arguments)}"
         checks = self._checks
         for name, value in arguments.items():
             check = checks.get(name)
@@ -119,19 +83,19 @@ class Tool:
 
     def _explain(self, arguments: dict[str, Any]) -> str:
         parts = [
-            f"missing argument `{name}` ({_wants(self.params[name])})"
+            f"missing argument `{name}` ({in_words(self.params[name])})"
             for name in self.required
             if name not in arguments
         ]
-        unknown = [_brief(n) for n in islice((n for n in arguments if n not in self.params), 3)]
+        unknown = [brief(n) for n in islice((n for n in arguments if n not in self.params), 3)]
         if unknown:
             known = ", ".join(self.params) or "none"
             parts.append(f"unknown argument {', '.join(unknown)} (there are: {known})")
         for name, check in self._checks.items():
             misfit = check(arguments[name]) if name in arguments else None
             if misfit:
-                parts.append(f"argument {_say(name, misfit)}")
-        return _cut("; ".join(parts), _LONGEST)
+                parts.append(f"argument {complaint(name, misfit)}")
+        return shorten("; ".join(parts), _LONGEST)
 
 
 @overload
@@ -197,7 +161,7 @@ def _parameter_schema(
     fn: Callable[..., Any], p: inspect.Parameter, about: dict[str, str]
 ) -> Schema:
     try:
-        schema = _schema_of(_resolve(fn, p))
+        schema = schema_of(_resolve(fn, p))
     except TypeError as error:
         raise TypeError(f"parameter `{p.name}` {error}") from None
     if p.name in about:
@@ -228,9 +192,9 @@ def _resolve(fn: Callable[..., Any], p: inspect.Parameter) -> Any:
 def _check_default(p: inspect.Parameter, schema: Schema) -> None:
     if type(p.default) in (list, dict):
         raise TypeError(f"the default of `{p.name}` would be shared by all calls; use None for it")
-    misfit = _check_of(schema)(p.default)
+    misfit = check_of(schema)(p.default)
     if misfit:
-        raise TypeError(f"the default of {_say(p.name, misfit)}")
+        raise TypeError(f"the default of {complaint(p.name, misfit)}")
 
 
 def _read_docstring(doc: str) -> tuple[str, dict[str, str]]:
@@ -260,157 +224,24 @@ def _read_args(lines: Sequence[str]) -> dict[str, str]:
     return {name: text for name, text in about.items() if text}
 
 
-def _schema_of(hint: Any) -> Schema:
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        texts = [x for x in args[1:] if isinstance(x, str) and x]
-        return _schema_of(args[0]) | ({"description": texts[-1]} if texts else {})
-    if origin is Literal and args:
-        return _any_of(_literals(args))
-    if origin in (Union, types.UnionType):
-        return _any_of(_schema_of(x) for x in args)
-    if origin is list and len(args) == 1:
-        return {"type": "array", "items": _schema_of(args[0])}
-    if origin is dict and len(args) == 2 and args[0] is str:
-        return {"type": "object", "additionalProperties": _schema_of(args[1])}
-    if hint is None or (isinstance(hint, type) and hint in _KINDS):
-        return {"type": _KINDS[hint]}
-    raise TypeError(f"has a hint that is not supported, {hint!r}; use {_SUPPORTED}")
+def tools_of(cls: type, reserved: set[str]) -> dict[str, Tool]:
+    """The tools of a class by name: inherited and mixed in ones first, overridden ones once.
 
-
-def _literals(options: Sequence[Any]) -> Iterable[Schema]:
-    """One enum a type: a schema without a type is refused by some hosts."""
-    groups: dict[str, list[Any]] = {}
-    for option in options:
-        kind = _KINDS.get(type(option))
-        if kind is None or kind == "number":
-            raise TypeError(f"has Literal[{option!r}]; use strings, integers, booleans or None")
-        groups.setdefault(kind, []).append(option)
-    for kind, group in groups.items():
-        yield {"type": kind} if kind == "null" else {"type": kind, "enum": group}
-
-
-def _any_of(schemas: Iterable[Schema]) -> Schema:
-    flat: list[Schema] = []
-    for schema in schemas:
-        inner = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
-        flat += [x for x in inner if x not in flat]
-    return flat[0] if len(flat) == 1 else {"anyOf": flat}
-
-
-def _check_of(schema: Schema) -> Check:
-    """A function that judges a value. It goes no deeper than the schema, whatever the value."""
-    wants = _wants(schema)
-    if "anyOf" in schema:
-        return _check_any([_check_of(x) for x in schema["anyOf"]], wants)
-    if "enum" in schema:
-        return _check_enum(schema["enum"], wants)
-    match schema["type"]:
-        case "array":
-            return _check_array(_check_of(schema["items"]), wants)
-        case "object":
-            return _check_object(_check_of(schema["additionalProperties"]), wants)
-        case "number":
-            return _check_number
-        case kind:
-            return _check_type(_EXACT[kind], wants)
-
-
-def _check_type(kind: type, wants: str) -> Check:
-    return lambda value: None if type(value) is kind else ((), wants, value)
-
-
-def _check_number(value: Any) -> Misfit | None:
-    # An integer too large for a float would be an OverflowError in the tool.
-    if (type(value) is float or type(value) is int) and -_LARGEST <= value <= _LARGEST:
-        return None
-    return (), _WANTS["number"], value
-
-
-def _check_enum(options: Sequence[Any], wants: str) -> Check:
-    kind, allowed = type(options[0]), frozenset(options)
-    return lambda value: None if type(value) is kind and value in allowed else ((), wants, value)
-
-
-def _check_any(checks: Sequence[Check], wants: str) -> Check:
-    def check(value: Any) -> Misfit | None:
-        inside: Misfit | None = None
-        for one in checks:
-            misfit = one(value)
-            if misfit is None:
-                return None
-            if misfit[0]:  # this alternative has the right shape: what is wrong inside says more
-                inside = misfit
-        return inside or ((), wants, value)
-
-    return check
-
-
-def _check_array(item: Check, wants: str) -> Check:
-    def check(value: Any) -> Misfit | None:
-        if type(value) is not list:
-            return (), wants, value
-        for index, element in enumerate(value):
-            misfit = item(element)
-            if misfit is not None:
-                return (index, *misfit[0]), misfit[1], misfit[2]
-        return None
-
-    return check
-
-
-def _check_object(item: Check, wants: str) -> Check:
-    def check(value: Any) -> Misfit | None:
-        if type(value) is not dict:
-            return (), wants, value
-        for key, element in value.items():
-            if type(key) is not str:
-                return (), "an object with strings as its keys", value
-            misfit = item(element)
-            if misfit is not None:
-                return (key, *misfit[0]), misfit[1], misfit[2]
-        return None
-
-    return check
-
-
-def _wants(schema: Schema) -> str:
-    """What fits a schema, in words."""
-    if "anyOf" in schema:
-        text = " or ".join(_wants(x) for x in schema["anyOf"])
-    elif "enum" in schema:
-        options = [_brief(x) for x in schema["enum"]]
-        more = f" and {len(options) - 8} more" if len(options) > 8 else ""
-        text = ("one of " if len(options) > 1 else "") + ", ".join(options[:8]) + more
-    elif schema["type"] == "array":
-        text = f"an array (each item {_wants(schema['items'])})"
-    elif schema["type"] == "object":
-        text = f"an object (each value {_wants(schema['additionalProperties'])})"
-    else:
-        text = _WANTS[schema["type"]]
-    return _cut(text, 200)
-
-
-def _say(name: str, misfit: Misfit) -> str:
-    path, wants, value = misfit
-    where = "".join(f"[{_brief(step)}]" for step in path)
-    string = "the string " if type(value) is str else ""
-    return f"`{name}{where}` must be {wants}, not {string}{_brief(value)}"
-
-
-def _brief(value: Any) -> str:
-    """A value in a few words, as JSON says it. Never long, slow or an error, whatever the value."""
-    kind = type(value)
-    if value is None or kind is bool:
-        return json.dumps(value)
-    if kind is str:
-        return repr(value[:30]) + ("..." if len(value) > 30 else "")
-    if kind is int:
-        return str(value) if -(10**15) < value < 10**15 else "a very large integer"
-    if kind is float:
-        return repr(value)
-    return "an array" if kind is list else "an object" if kind is dict else f"a {kind.__name__:.30}"
-
-
-def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else text[: size - 3] + "..."
+    Raises TypeError for an attribute among the `reserved` names, and for two tools of one name.
+    """
+    members: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        members.update(vars(base))
+    tools: dict[str, Tool] = {}
+    for attribute, member in members.items():
+        if not isinstance(member, Tool):
+            continue
+        if attribute in reserved:
+            raise TypeError(
+                f"{cls.__name__}: the tool {attribute!r} hides ToolEnv.{attribute}; name the "
+                f"method otherwise and decorate it with @tool(name={attribute!r})"
+            )
+        if member.name in tools:
+            raise TypeError(f"{cls.__name__}: two tools have the one name {member.name!r}")
+        tools[member.name] = member
+    return tools

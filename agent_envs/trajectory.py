@@ -2,12 +2,16 @@
 
 import json
 import os
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from agent_envs.plain import to_plain
 from agent_envs.task import Task
@@ -26,6 +30,7 @@ EndReason: TypeAlias = Literal[
 ]
 """How an episode ended. The env says the first four, `rollout` the rest."""
 
+_END_REASONS = frozenset({None, *get_args(EndReason)})
 _NOT_VALID = frozenset({None, "infrastructure", "cancelled", "policy_error"})
 
 
@@ -60,11 +65,14 @@ class Trajectory:
         return sum(turn.reward for turn in self.turns)
 
     def messages(self, turns: int | None = None) -> list[Message]:
-        """The conversation, up to a number of turns: what a policy was shown, and what it said."""
-        out = list(self.prompt)
+        """The conversation, up to a number of turns: what a policy was shown, and what it said.
+
+        A fresh copy: hosts rewrite messages on their way into a chat template.
+        """
+        out = [dict(message) for message in self.prompt]
         for turn in self.turns[:turns]:
             out.append(assistant_message(turn.action))
-            out.extend(turn.info["messages"])
+            out += [dict(message) for message in turn.info["messages"]]
         return out
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,22 +80,24 @@ class Trajectory:
         return {
             "episode_id": self.episode_id,
             "group_id": self.group_id,
-            "parent": self.parent,
+            "parent": to_plain(self.parent),
             "task": self.task.to_dict(private=False),
             "seed": self.seed,
-            "prompt": self.prompt,
+            "prompt": to_plain(self.prompt),
             "turns": to_plain(self.turns),
             "verdict": to_plain(self.verdict),
             "reward": self.reward,
             "end_reason": self.end_reason,
             "error": self.error,
-            "provenance": self.provenance,
+            "provenance": to_plain(self.provenance),
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Trajectory":
         """The inverse of `to_dict`, but for the task's private data. ValueError if it is none."""
         try:
+            if data["end_reason"] not in _END_REASONS:
+                raise ValueError(f"no end_reason {data['end_reason']!r}")
             return cls(
                 episode_id=data["episode_id"],
                 group_id=data["group_id"],
@@ -113,29 +123,43 @@ def assistant_message(action: Action) -> Message:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+                "function": {"name": call.name, "arguments": _as_text(call.arguments)},
             }
             for call in action.calls
         ]
     return message
 
 
-class TrajectoryWriter:
-    """Appends trajectories to a JSON Lines file, one write a line.
+def _as_text(arguments: Any) -> str:
+    """Arguments as a model writes them: letters that are not ASCII stay what they are."""
+    return json.dumps(to_plain(arguments), ensure_ascii=False).encode(errors="replace").decode()
 
-    A process that is killed leaves at most one broken last line; the next writer cuts it off.
+
+class TrajectoryWriter:
+    """Appends trajectories to a JSON Lines file; threads and processes may write to the same one.
+
+    A process that is killed leaves at most one broken last line; the next write cuts it off, with
+    a warning.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Makes the file, and its folder, where there is none. Raises OSError as `open` does."""
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        _cut_broken_line(self.path)
-        self._file = self.path.open("ab", buffering=0)
+        self._file = FileIO(self.path, "a+")
+        self._lock = threading.Lock()
 
     def write(self, trajectory: Trajectory) -> None:
-        """Append one; it is in the file when this returns. ValueError for NaN or infinity."""
+        """Append one; it is in the file when this returns. Raises TypeError for an info or native
+        arguments without a JSON form, OSError where the disk is full."""
         line = json.dumps(trajectory.to_dict(), ensure_ascii=True, allow_nan=False)
-        self._file.write(line.encode() + b"\n")
+        data = memoryview(line.encode() + b"\n")
+        with self._lock, _alone(self._file):
+            mended = _mend(self._file)
+            while data:
+                data = data[self._file.write(data) :]
+        if mended:
+            warnings.warn(f"{self.path}: cut off a broken line before this one", stacklevel=2)
 
     def close(self) -> None:
         """Close the file."""
@@ -159,50 +183,88 @@ def read_trajectories(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
     A last line that is broken off is left out with a warning; any other line that is no
     trajectory is a ValueError that names it.
     """
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
-            try:
-                yield Trajectory.from_dict(json.loads(line))
-            except ValueError as error:
-                if line.endswith("\n"):
-                    raise ValueError(f"{path}:{number}: {error}") from None
+            if not _is_whole(line):
                 warnings.warn(
-                    f"{path}: line {number} is broken off (its writer was killed); left out",
+                    f"{path}: line {number} is broken off (its writer was killed, or is at it); "
+                    "left out",
                     stacklevel=2,
                 )
+                return
+            try:
+                yield Trajectory.from_dict(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{os.fspath(path)}:{number}: {error}") from None
 
 
 def _turn_from_dict(data: dict[str, Any]) -> Turn:
     action, info = data["action"], data["info"]
-    sample = Sample(**action["sample"]) if action["sample"] else None
     calls = action["calls"]
     native = None if calls is None else [ToolCall(**call) for call in calls]
     info["calls"] = [
         (call and ToolCall(**call), ToolResult(**result)) for call, result in info["calls"]
     ]
     info["verdict"] = info["verdict"] and Verdict.from_dict(info["verdict"])
-    made = Action(action["text"], sample, action["cut"], native)
+    made = Action(action["text"], _sample_from_dict(action["sample"]), action["cut"], native)
     return Turn(made, data["observation"], data["reward"], info)
 
 
-def _cut_broken_line(path: Path) -> None:
-    if not path.exists():
+def _sample_from_dict(data: dict[str, Any] | None) -> Sample | None:
+    if data is None:
+        return None
+    return Sample(data["tokens"], [float(x) for x in data["logprobs"]], data["version"])
+
+
+@contextmanager
+def _alone(file: FileIO) -> Iterator[None]:
+    """Keep other processes from writing, where the file system can."""
+    if sys.platform == "win32":
+        yield
         return
-    with path.open("r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        whole = _end_of_last_line(file, end)
-        if whole < end:
-            file.truncate(whole)
-            warnings.warn(f"{path}: cut off a broken last line", stacklevel=3)
+    import fcntl
+
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _end_of_last_line(file: BinaryIO, end: int) -> int:
-    """Where the last newline ends, looked for backwards; 0 where there is none."""
+def _mend(file: FileIO) -> bool:
+    """See to it that the file ends with a whole line; whether something was cut off."""
+    end = file.seek(0, os.SEEK_END)
+    start = _start_of_last_line(file, end)
+    file.seek(start)
+    broken = start < end and not _is_whole(file.read(end - start))
+    if broken:
+        file.truncate(start)
+    elif start < end:
+        file.write(b"\n")
+    return broken
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a line was written to its end. An editor may have left out the line break."""
+    if line.endswith(b"\n"):
+        return True
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _start_of_last_line(file: FileIO, end: int) -> int:
+    """Where what follows the last line break starts, looked for backwards."""
+    size = 1
     while end > 0:
-        start = max(0, end - (1 << 20))
+        start = max(0, end - size)
         file.seek(start)
         found = file.read(end - start).rfind(b"\n")
         if found >= 0:
             return start + found + 1
-        end = start
+        end, size = start, 1 << 20
     return 0

@@ -19,20 +19,28 @@ class Verdict:
     version: str = "1"
 
     def __post_init__(self) -> None:
-        for name, value in self.components.items():
-            if not math.isfinite(value):
-                raise ValueError(f"reward component {name!r} is {value}: rewards are finite")
+        """Raises ValueError for a component, a weight or a total that is no finite number."""
+        if math.isfinite(self.total + sum(self.weights.values())):  # is not if one of them is not
+            return
+        for what, numbers in (("component", self.components), ("weight", self.weights)):
+            for name, value in numbers.items():
+                if not math.isfinite(value):
+                    raise ValueError(f"reward {what} {name!r} is {value}: rewards are finite")
+        raise ValueError(f"the reward adds up to {self.total}: rewards are finite")
 
     @property
     def total(self) -> float:
         """The weighted sum; a component without a weight counts nothing."""
-        return sum(self.weights.get(name, 0.0) * x for name, x in self.components.items())
+        weights, total = self.weights, 0.0
+        for name, x in self.components.items():
+            total += weights.get(name, 0.0) * x
+        return total
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, with the total spelled out."""
         return {
-            "components": self.components,
-            "weights": self.weights,
+            "components": dict(self.components),
+            "weights": dict(self.weights),
             "passed": self.passed,
             "version": self.version,
             "total": self.total,

@@ -72,8 +72,7 @@ def draw_move(env: ToolEnv, rng: random.Random, conversation: list[Message]) -> 
 def draw_call(env: ToolEnv, rng: random.Random) -> ToolCall:
     """A call whose arguments fit the tool's schema."""
     tool = env.tools[rng.choice(sorted(env.tools))]
-    names = [n for n in tool.params if n in tool.required or rng.random() < 0.5]
-    return ToolCall(tool.name, {n: sample(tool.params[n], rng) for n in names})
+    return ToolCall(tool.name, sample(tool.schema["function"]["parameters"], rng))
 
 
 class Player:
