@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from agent_envs.plain import MAX_DEPTH
+from agent_envs.plain import has_lone_surrogate
 from agent_envs.task import Task
 from agent_envs.turns import Malformed, Message, Move, StepResult, ToolCall, ToolResult
 from agent_envs.verdict import Verdict
@@ -123,11 +124,13 @@ class Episode:
 def frozen(move: Move) -> Move:
     """A copy of a move that nobody can change any more: tools and callers may alter arguments.
 
-    Raises ValueError for a turn of no calls or too many, and for arguments nested too deeply;
-    TypeError for what is no move.
+    Raises ValueError for a turn of no calls or too many, for arguments nested too deeply and for
+    lone surrogates; TypeError for what is no move.
     """
     if not isinstance(move, list):
-        if isinstance(move, str | Malformed):
+        if isinstance(move, str):
+            return _sound(move)
+        if isinstance(move, Malformed):
             return move
         raise TypeError(f"a move is calls, an answer or Malformed, not {move!r:.100}")
     if not 0 < len(move) <= MAX_CALLS:
@@ -148,7 +151,13 @@ def _copied(value: Any, depth: int) -> Any:
         if isinstance(value, list):
             return [_copied(x, depth - 1) for x in value]
         return {name: _copied(x, depth - 1) for name, x in value.items()}
-    return value
+    return _sound(value) if isinstance(value, str) else value
+
+
+def _sound(text: str) -> str:
+    if not text.isascii() and has_lone_surrogate(text):
+        raise ValueError("a lone surrogate, which is no character")
+    return text
 
 
 _CONTAINERS = (dict, list)

@@ -22,8 +22,14 @@ _VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+_ANSWERS = (
+    "²", "٣", "１２", "½", "0x10", "1e5", "1_0", "-", "+", ".", "nan", "inf", "None", "null",
+    "true", "[]", "{}", '""', "[" * 5_000, "9" * 5_000, "x" * 1_000_000, "\\", "%s", "\ud800", "\x00", " ",
+)  # fmt: skip
+
+
 def survives_hostile_texts(subject: Subject) -> None:
-    """Random texts, and JSON that breaks parsers, as turns of every kind."""
+    """Random texts, odd answers, and JSON that breaks parsers, as turns of every kind."""
     env = subject.make(max_turns=10**9, max_calls=10**9)
     env.reset(seed=1)
     rng = random.Random(1)
@@ -34,6 +40,8 @@ def survives_hostile_texts(subject: Subject) -> None:
         for text in texts:
             _survive(env, text)
             assert not errors, f"the turn {text[:80]!r} met a bug: {errors[0]}"
+        for text in _ANSWERS:
+            _survive(env, text, answer=True)
     env.close()
 
 
@@ -57,13 +65,17 @@ def survives_hostile_arguments(subject: Subject) -> None:
     env.close()
 
 
-def _survive(env: ToolEnv, turn: str | ToolCall) -> None:
+def _survive(env: ToolEnv, turn: str | ToolCall, *, answer: bool = False) -> None:
     """One hostile turn: an observation in the space, no success; a new episode after its end."""
-    result = env.step(turn) if isinstance(turn, str) else env.act([turn])
+    if isinstance(turn, ToolCall):
+        result = env.act([turn])
+    else:
+        result = env.act(turn) if answer else env.step(turn)
     observation, _, terminated, truncated, info = result
     shown = repr(turn)[:80]
     assert env.observation_space.contains(observation), f"{shown}: observation not in the space"
-    assert info["infrastructure_error"] is None, f"{shown}: {info['infrastructure_error']}"
+    failed = info["infrastructure_error"]
+    assert failed is None, f"{shown} broke the episode: {failed}; a bug in grade() or a tool?"
     json.dumps(info["messages"], ensure_ascii=False).encode()
     to_plain(info)
     if terminated or truncated:

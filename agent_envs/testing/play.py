@@ -49,9 +49,31 @@ def _unwrapped(env: Any) -> ToolEnv:
     return tool_env
 
 
+def episode(env: ToolEnv, seed: int, episodes: int = 1) -> list[Any]:
+    """What an env says to drawn moves in a series of episodes."""
+    out: list[Any] = []
+    for number in range(episodes):
+        out.append(env.reset(seed=None if number else seed)[0])
+        rng, player = random.Random(seed + number), Player(env)
+        while not env.ended:
+            out.append(said(player.move(rng)))
+    return out
+
+
 def said(result: StepResult) -> Any:
     """A step's outcome as plain data that can be compared."""
     return to_plain(list(result))
+
+
+def make_with(subject: Subject, **arguments: Any) -> ToolEnv:
+    """An env made with arguments that every env takes; AssertionError where it does not."""
+    try:
+        return subject.make(**arguments)
+    except TypeError as error:
+        raise AssertionError(
+            f"it cannot be made with {sorted(arguments)}: give __init__ a **kwargs and pass it on "
+            f"to super().__init__(**kwargs) ({error})"
+        ) from error
 
 
 def draw_move(env: ToolEnv, rng: random.Random, conversation: list[Message]) -> Move:
@@ -76,11 +98,15 @@ def draw_call(env: ToolEnv, rng: random.Random) -> ToolCall:
 
 
 class Player:
-    """Plays drawn moves on an env and keeps the conversation, as the oracle needs it."""
+    """Plays drawn moves on an env and keeps the conversation, as the oracle needs it.
 
-    def __init__(self, env: ToolEnv, info: dict[str, Any]) -> None:
+    It begins with the episode's opening, wherever the episode stands: the gold moves are the ones
+    that surely do something.
+    """
+
+    def __init__(self, env: ToolEnv) -> None:
         self.env = env
-        self.conversation: list[Message] = list(info["messages"])
+        self.conversation: list[Message] = env._need().start.info()["messages"]
 
     def move(self, rng: random.Random) -> StepResult:
         """One drawn move."""
@@ -93,7 +119,7 @@ class Player:
 def probe(env: ToolEnv, seed: int, moves: int = 4) -> list[Any]:
     """What an env says to some drawn moves, to a final answer, and to `reset()` after that."""
     rng = random.Random(seed)
-    player = Player(env, {"messages": []})
+    player = Player(env)
     out = []
     for _ in range(moves):
         if env.ended:
@@ -115,11 +141,13 @@ def logged_errors() -> Iterator[list[str]]:
             found.append(f"{record.getMessage()}: {error!r}")
 
     logger = logging.getLogger("agent_envs")
-    handler, propagate = Keep(logging.ERROR), logger.propagate
+    handler, before = Keep(logging.ERROR), (logger.propagate, logger.level, logger.manager.disable)
     logger.addHandler(handler)
-    logger.propagate = False
+    logger.propagate, logger.manager.disable = False, logging.NOTSET
+    logger.setLevel(logging.ERROR)
     try:
         yield found
     finally:
         logger.removeHandler(handler)
-        logger.propagate = propagate
+        logger.propagate, _, logger.manager.disable = before
+        logger.setLevel(before[1])

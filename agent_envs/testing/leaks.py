@@ -1,0 +1,77 @@
+"""Law 5: what an env holds outside Python is gone when it is closed."""
+
+import contextlib
+import gc
+import os
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent_envs.testing.play import Player, Subject
+
+
+def nothing_leaks(subject: Subject) -> None:
+    """Law 5: descriptors, threads, children and temporary files are back to what they were."""
+    with _temporary_files() as folder:
+        _live_and_die(subject)
+        before = _resources(folder)
+        for _ in range(5):
+            _live_and_die(subject)
+        deadline = time.monotonic() + 5.0  # a thread or a process may take a moment to end
+        while (grown := _grown(before, _resources(folder))) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert not grown, (
+        f"law 5 (released): left behind after five lives, as (before, after): {grown}. teardown() "
+        "frees the live state, drop() a saved one"
+    )
+
+
+def _grown(before: dict[str, int], after: dict[str, int]) -> dict[str, tuple[int, int]]:
+    return {name: (n, after[name]) for name, n in before.items() if after[name] > n}
+
+
+def _live_and_die(subject: Subject) -> None:
+    env = subject.make(max_snapshots=3)
+    for seed in range(2):
+        env.reset(seed=seed)
+        kept = []
+        for number in range(5):
+            kept.append(env.snapshot())
+            if not env.ended:
+                Player(env).move(random.Random(number))
+        env.fork().close()
+        env.fork(kept[2]).close()
+        env.rollback(kept[-1])
+        env.rollback(kept[0])
+        env.release(kept[1])
+    env.close()
+    env.close()
+
+
+@contextlib.contextmanager
+def _temporary_files() -> Iterator[Path]:
+    """A folder of its own for the temporary files of this process and of its children."""
+    kept, variable = tempfile.tempdir, os.environ.get("TMPDIR")
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = os.environ["TMPDIR"] = folder
+        try:
+            yield Path(folder)
+        finally:
+            tempfile.tempdir = kept
+            del os.environ["TMPDIR"]
+            if variable is not None:
+                os.environ["TMPDIR"] = variable
+
+
+def _resources(folder: Path) -> dict[str, int]:
+    gc.collect()
+    counts = {"threads": threading.active_count(), "temporary files": len(list(folder.iterdir()))}
+    if os.path.isdir("/proc/self/fd"):
+        counts["descriptors"] = len(os.listdir("/proc/self/fd"))
+        counts["children"] = sum(
+            len(path.read_text().split()) for path in Path("/proc/self/task").glob("*/children")
+        )
+    return counts
