@@ -601,7 +601,7 @@ def eventful(env: ToolEnv) -> ToolEnv:
     """An episode with everything that a history can hold."""
     env.reset(seed=1)
     env.reset()
-    env.act([*add(1), ToolCall("add", {"number": "é\ud800"}, "id-1"), ToolCall("\0no", {"a": [1]})])
+    env.act([*add(1), ToolCall("add", {"number": "é中"}, "id-1"), ToolCall("\0no", {"a": [1]})])
     env.act(Malformed("odd \ud800"))
     env.rollback(env.snapshot(), seed=2**70)
     env.act([ToolCall("draw", {})])
