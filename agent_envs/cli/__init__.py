@@ -17,13 +17,11 @@ from types import ModuleType
 from typing import NoReturn
 
 from agent_envs import __version__
-from agent_envs.cli import bench, demo, doctor, evaluate, listing, play
+from agent_envs.cli import bench, demo, doctor, evaluate, listing, play, train
 from agent_envs.cli.common import Failed, Usage, one_line, print_json
 from agent_envs.errors import BackendUnavailable
 
-_ABOUT = (
-    "Environments for language-model agents that use tools: list, check, play, evaluate, measure."
-)
+_ABOUT = "Environments for language-model agents that use tools: play, evaluate, measure, train."
 
 _COMMANDS: dict[str, ModuleType] = {
     "list": listing,
@@ -31,6 +29,7 @@ _COMMANDS: dict[str, ModuleType] = {
     "play": play,
     "eval": evaluate,
     "bench": bench,
+    "train": train,
     "demo": demo,
 }
 
