@@ -1,6 +1,7 @@
 """The branching half of an environment: snapshot, rollback, fork, and replay by history."""
 
 import copy
+import os
 import uuid
 from collections.abc import Sequence
 from typing import Any, Self
@@ -55,7 +56,7 @@ class Branching(gymnasium.Env[str, str]):
             max_snapshots = 1000 if self.state_is_data else 32
         self.replays = 0
         self._shelf = Shelf(max_snapshots, lambda saved: self.drop(saved))
-        self._owner = uuid.uuid4().hex
+        self._uuid = uuid.uuid4().hex
         self.closed = False
         self._episode: Episode | None = None
         self._series: tuple[int, int] | None = None  # base seed and number of the last episode
@@ -142,6 +143,7 @@ class Branching(gymnasium.Env[str, str]):
             self._take(kept, self._shelf.state(mine.id), kept.rng)
         else:
             self._replay(history.of(kept, self._spec, self._read), kept.task)
+            self._set_rng(kept.rng)
             self._keep(mine.id)
         episode = self._need()
         episode.snapshot = mine.id
@@ -181,7 +183,11 @@ class Branching(gymnasium.Env[str, str]):
 
     def history(self, snapshot: Snapshot | None = None) -> dict[str, Any]:
         """The episode up to a snapshot, or up to now, as JSON that `replay` takes."""
-        kept = self._need() if snapshot is None else self._kept(self._mine(snapshot))
+        if snapshot is None:
+            kept = self._need()
+            kept.rng = self._rng_state()
+        else:
+            kept = self._kept(self._mine(snapshot))
         return history.of(kept, self._spec, self._read)
 
     def replay(self, told: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -192,7 +198,25 @@ class Branching(gymnasium.Env[str, str]):
         self._replay(told)
         return self._last_words()
 
+    def __deepcopy__(self, memo: object) -> Self:
+        """Refused: a copy would own the same snapshots."""
+        raise TypeError("an env is not copied by deepcopy: use fork()")
+
+    def __reduce__(self) -> Any:
+        """Refused: a state travels as a history, an env as its spec."""
+        raise TypeError("an env does not pickle: pickle env.spec, or send env.history()")
+
     # -- inside --------------------------------------------------------------------------------
+
+    @property
+    def _owner(self) -> str:
+        """Whose the snapshots are: a process that was forked off has none of its parent's."""
+        return f"{self._uuid}.{os.getpid()}"
+
+    def _remake_with(self, **normalised: Any) -> None:
+        """Let `fork` use these in place of what the caller gave, and may have changed since."""
+        args, kwargs = self._made_with
+        self._made_with = args, {**kwargs, **{k: normalised[k] for k in normalised if k in kwargs}}
 
     def _need(self) -> Episode:
         if self.closed:
@@ -236,6 +260,7 @@ class Branching(gymnasium.Env[str, str]):
         """Bring a fresh twin into a kept state, or into the live one."""
         if not self.state_is_data or (snapshot and not self._shelf.has_state(snapshot.id)):
             twin._replay(history.of(kept, self._spec, self._read), kept.task)
+            twin._set_rng(kept.rng if snapshot else self._rng_state())
         elif snapshot is not None:
             twin._take(kept, self._shelf.state(snapshot.id), kept.rng)
         else:
@@ -271,7 +296,15 @@ class Branching(gymnasium.Env[str, str]):
             raise ValueError(f"a history of an unknown task, {start.task_id!r}") from None
         streams = derive(start.base, start.number)
         self._start(start.base, start.number, streams, task, start.rng)
-        history.compare(start.digest, self._need().outcome[:4], 0)
+        try:
+            self._play_again(start.digest, moves)
+        except BaseException:
+            self._episode = None  # the state on the way is nobody's
+            raise
+        self._set_rng(start.rng_now)
+
+    def _play_again(self, opening: str, moves: list[tuple[Move | Reseed, str]]) -> None:
+        history.compare(opening, self._need().outcome[:4], 0)
         for number, (entry, expected) in enumerate(moves, 1):
             if isinstance(entry, Reseed):
                 self._reseed(entry.seed)
@@ -289,9 +322,11 @@ class Branching(gymnasium.Env[str, str]):
     def _np_random(self) -> np.random.Generator | None:
         """Where Gymnasium keeps its generator."""
         if self._generator is None and self._origin is not None:
-            seed = self._origin if isinstance(self._origin, int) else 0
-            self._generator = seeding.np_random(seed)[0]
-            if isinstance(self._origin, dict):
+            if isinstance(self._origin, int):
+                self._generator = seeding.np_random(self._origin)[0]
+            else:
+                kind = getattr(np.random, self._origin["bit_generator"])
+                self._generator = np.random.Generator(kind())
                 self._generator.bit_generator.state = self._origin
         return self._generator
 

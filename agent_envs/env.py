@@ -1,8 +1,10 @@
 """ToolEnv: an environment for a policy that calls tools, one model turn a step."""
 
+import copy
 import inspect
 import logging
 import math
+import operator
 import os
 import random
 import sys
@@ -10,14 +12,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ClosedEnvironmentError, InvalidAction, ResetNeeded
 
 from agent_envs import history
 from agent_envs.branching import Branching, checked_seed
-from agent_envs.episode import Episode, Log, Outcome, RngState, Text, frozen
+from agent_envs.episode import Episode, Outcome, RngState, Text, frozen
 from agent_envs.errors import BackendUnavailable
 from agent_envs.fault import FaultModel, FaultRate, corrupted
+from agent_envs.plain import to_plain
 from agent_envs.play import failure, play
 from agent_envs.protocol import PROTOCOLS, Protocol
 from agent_envs.space import UnicodeText, clean
@@ -131,8 +135,7 @@ class ToolEnv(Branching):
         `max_snapshots`: how many states are kept. Raises ValueError or KeyError, saying what fits.
         """
         super().__init__(max_snapshots)
-        if max_turns < 1 or max_calls < 0:
-            raise ValueError(f"max_turns={max_turns}, max_calls={max_calls}: at least 1 and 0")
+        max_turns, max_calls = _whole("max_turns", max_turns, 1), _whole("max_calls", max_calls, 0)
         if protocol not in PROTOCOLS:
             raise ValueError(f"no protocol {protocol!r}; there are {sorted(PROTOCOLS)}")
         if tasks is not None:
@@ -143,10 +146,12 @@ class ToolEnv(Branching):
         self.observation_space = UnicodeText(MAX_BYTES)
         self.action_space = UnicodeText(MAX_BYTES)
         self.tool_docs = tool_docs
-        self.tool_schemas = [t.schema for t in self.tools.values()]
+        self.tool_schemas = [copy.deepcopy(t.schema) for t in self.tools.values()]
+        self.weights = dict(self.weights)
         self.protocol = PROTOCOLS[protocol](self.tools, self.letters)
         self.faults = FaultModel(fault_rate)
         self.bound_tools = {name: t.fn.__get__(self) for name, t in self.tools.items()}
+        self._remake_with(fault_rate=self.faults.to_plain(), tasks=self.tasks)
         self._paid: dict[str, float] | None = None  # by component, while a step runs
         self._setting_up = False
 
@@ -166,8 +171,8 @@ class ToolEnv(Branching):
             return self.faults.to_plain()
         if name == "tasks" and value is not None:
             is_path = isinstance(value, str | os.PathLike)
-            return os.fspath(value) if is_path else [task.to_dict() for task in self.tasks]
-        return value
+            return os.fspath(value) if is_path else [to_plain(t.to_dict()) for t in self.tasks]
+        return value.item() if isinstance(value, np.generic) else value
 
     # -- Gymnasium ---------------------------------------------------------------------------------
 
@@ -219,7 +224,7 @@ class ToolEnv(Branching):
     def act(self, move: Move) -> StepResult:
         """Play calls, a final answer or a malformed turn. Raises ResetNeeded after the end."""
         try:
-            kept = frozen(move)
+            kept, move = frozen(move), frozen(move)
         except ValueError as error:
             kept = move = Malformed(str(error))
         return self._act(move, kept).result()
@@ -240,7 +245,7 @@ class ToolEnv(Branching):
         episode = self._need()
         if not episode.ended:
             self.act(answer)
-        return episode.outcome.verdict
+        return episode.outcome.verdict and episode.outcome.verdict.copy()
 
     @property
     def task(self) -> Task:
@@ -318,11 +323,12 @@ class ToolEnv(Branching):
             if not self.closed:
                 logger.exception("a bug in %s: this episode does not count", type(self).__name__)
             outcome = failure(self, episode, repr(error))
+        except BaseException as error:  # Ctrl-C: what was half done is not gone on with
+            episode.note(kept, failure(self, episode, repr(error)))
+            raise
         finally:
             self._paid = None
-        episode.log = Log(episode.log, kept, outcome)
-        episode.outcome = outcome
-        episode.ended = outcome.terminated or outcome.truncated
+        episode.note(kept, outcome)
         return outcome
 
     def _read(self, text: str) -> Move:
@@ -405,6 +411,17 @@ class ToolEnv(Branching):
         if self._live:
             self._live = False
             self.teardown()
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    """A whole number as a plain int; ValueError where it is none or too small."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name}={value!r}: a whole number from {least} up") from None
+    if isinstance(value, bool) or number < least:
+        raise ValueError(f"{name}={value!r}: a whole number from {least} up")
+    return number
 
 
 def _reserved() -> set[str]:

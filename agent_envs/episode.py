@@ -2,17 +2,19 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from agent_envs.plain import MAX_DEPTH
-from agent_envs.plain import has_lone_surrogate
+from agent_envs.plain import MAX_DEPTH, has_lone_surrogate
 from agent_envs.task import Task
 from agent_envs.turns import Malformed, Message, Move, StepResult, ToolCall, ToolResult
 from agent_envs.verdict import Verdict
 
 MAX_CALLS = 64
 """How many calls a turn may have."""
+BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+"""Numpy's, by name: a state names the one that it is of."""
+
 RngState: TypeAlias = int | dict[str, Any]
 """Of `np_random`: the seed where nothing was drawn yet, else the generator's state."""
 
@@ -55,10 +57,10 @@ class Outcome(NamedTuple):
         return {
             "task_id": self.task_id,
             "turn": self.turn,
-            "calls": self.calls.copy(),
+            "calls": [(call and copied(call), result.copy()) for call, result in self.calls],
             "reward_components": self.components.copy(),
             "messages": list(map(dict.copy, self.messages)),
-            "verdict": self.verdict,
+            "verdict": self.verdict and self.verdict.copy(),
             "end_reason": self.end_reason,
             "infrastructure_error": self.failed,
         }
@@ -104,8 +106,8 @@ class Episode:
     """Base seed, number and `np_random` at the reset; a later reseed changes the fields above."""
     turn: int = 0
     calls: int = 0
-    last: str | None = None
-    """The previous sound result, for faults of kind `stale`."""
+    last: dict[str, str] = field(default_factory=dict)
+    """The previous sound result of each tool, for faults of kind `stale`."""
     ended: bool = False
     ending: bool = False
     """A tool has asked for the end."""
@@ -113,6 +115,12 @@ class Episode:
     snapshot: int | None = None
     """The snapshot that this state descends from."""
     rng: RngState = 0
+
+    def note(self, move: "Move | Text", outcome: Outcome) -> None:
+        """Log a move and what it led to."""
+        self.log = Log(self.log, move, outcome)
+        self.outcome = outcome
+        self.ended = outcome.terminated or outcome.truncated
 
     def copy(self) -> "Episode":
         """A shallow copy; faster than `copy.copy`, and taken at every snapshot and rollback."""
@@ -136,6 +144,22 @@ def frozen(move: Move) -> Move:
     if not 0 < len(move) <= MAX_CALLS:
         raise ValueError(f"a turn has 1 to {MAX_CALLS} calls")
     return [_frozen_call(call) for call in move]
+
+
+def copied(call: ToolCall) -> ToolCall:
+    """A copy of a call that shares nothing that can be changed."""
+    return ToolCall(call.name, own_arguments(call.arguments), call.id)
+
+
+def own_arguments(arguments: Any) -> Any:
+    """A copy of a call's arguments; quick where none of them is a list or an object."""
+    if type(arguments) is dict:
+        for value in arguments.values():
+            if isinstance(value, _CONTAINERS):
+                break
+        else:
+            return arguments.copy()
+    return _copied(arguments, MAX_DEPTH)
 
 
 def _frozen_call(call: Any) -> ToolCall:

@@ -19,7 +19,7 @@ class BackendUnavailable(RuntimeError):
 
 
 class SnapshotUnsupported(RuntimeError):
-    """A state that cannot be captured, or brought back. The message names what stands in the way."""
+    """A state that cannot be captured, or brought back. The message names what is in the way."""
 
 
 class ToolError(Exception):

@@ -21,9 +21,9 @@ class FaultModel:
     """Rates of the injected faults, from 0 to 1; a plain number is the rate of `wrong`.
 
     `error` and `timeout` replace the call, which then has no side effect. `wrong`, `stale` (the
-    previous sound result) and `truncated` change the result of a call that was made. Whether and
-    how call number `index` of an episode goes wrong depends on the episode's seed and the index
-    alone. A call that fails by itself is left as it is. Raises ValueError for rates that are none,
+    tool's previous sound result) and `truncated` change the result of a call that was made, unless
+    it fails by itself. Whether and how call number `index` of an episode goes wrong depends on the
+    episode's seed and the index alone. Raises ValueError for rates that are none,
     or that add up to more than 1.
     """
 
@@ -68,20 +68,16 @@ def _rate(kind: str, value: Any) -> float:
 
 
 def corrupted(kind: FaultKind, content: str, u: float) -> str:
-    """A spoiled result for any content: cut short, or with one letter or digit changed.
+    """A spoiled result for any content: cut short, or with one digit changed.
 
-    Length and form stay where `kind` is "wrong". `u` in [0, 1) is the only source of chance.
+    A text without digits has no wrong version that looks sound: it comes back as it is. `u` in
+    [0, 1) is the only source of chance.
     """
     if kind == "truncated":
         return content[: 1 + int(u * (len(content) - 1))] if len(content) > 1 else content
-    places = [i for i, c in enumerate(content) if c.isascii() and c.isalnum()]
+    places = [i for i, c in enumerate(content) if c in "0123456789"]
     if not places:
         return content
     place = places[int(u * len(places))]
-    family = next(f for f in _FAMILIES if content[place] in f)
-    step = 1 + int(u * 7919 % (len(family) - 1))
-    other = family[(family.index(content[place]) + step) % len(family)]
-    return content[:place] + other + content[place + 1 :]
-
-
-_FAMILIES = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    other = (int(content[place]) + 1 + int(u * 7919 % 9)) % 10
+    return f"{content[:place]}{other}{content[place + 1 :]}"

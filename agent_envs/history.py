@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.episode import (
+    BIT_GENERATORS,
     Episode,
     Log,
     Reseed,
@@ -35,6 +36,8 @@ class Start(NamedTuple):
     task_id: str
     digest: str
     rng: RngState
+    rng_now: RngState
+    """`np_random` where the history ends."""
 
 
 def of(episode: Episode, spec: EnvSpec | None, parse: Parse) -> dict[str, Any]:
@@ -52,6 +55,7 @@ def of(episode: Episode, spec: EnvSpec | None, parse: Parse) -> dict[str, Any]:
         "seed": episode.origin[0],
         "number": episode.origin[1],
         "rng": deepcopy(episode.origin[2]),
+        "rng_now": deepcopy(episode.rng),
         "digest": digest(episode.start[:4]),
         "moves": [_told(link, parse) for link in links],
     }
@@ -73,10 +77,11 @@ def read(
             "seed": int(base),
             "number": int(number),
             "rng": rng,
+            "rng_now": now,
             "digest": str(said),
             "moves": [*moves],
-        } if min(base, number) >= 0 and _is_rng_state(rng):
-            return Start(base, number, task_id, said, rng), [_entry(move) for move in moves]
+        } if min(base, number) >= 0 and _is_rng_state(rng) and _is_rng_state(now):
+            return Start(base, number, task_id, said, rng, now), [_entry(move) for move in moves]
     raise ValueError(f"not a history: {str(told)[:100]}")
 
 
@@ -126,7 +131,8 @@ def _is_rng_state(state: Any) -> bool:
     if isinstance(state, int):
         return state >= 0
     try:
-        np.random.PCG64(0).state = state
+        name = BIT_GENERATORS[BIT_GENERATORS.index(state["bit_generator"])]
+        getattr(np.random, name)().state = state
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         return False
     return True

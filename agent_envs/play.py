@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING
 
-from agent_envs.episode import Calls, Episode, Outcome
+from agent_envs.episode import Calls, Episode, Outcome, own_arguments
 from agent_envs.errors import BackendUnavailable, ToolError
 from agent_envs.space import clean
 from agent_envs.streams import draw
@@ -80,7 +80,7 @@ def _grade(env: "ToolEnv", move: Move) -> Verdict:
     if not verdict.components.keys() <= env.weights.keys():
         unknown = sorted(verdict.components.keys() - env.weights.keys())
         raise ValueError(f"grade() gave components {unknown} that have no weight")
-    return verdict
+    return verdict.copy()
 
 
 def _run(env: "ToolEnv", episode: Episode, call: ToolCall, limit: int) -> ToolResult:
@@ -105,10 +105,11 @@ def _run(env: "ToolEnv", episode: Episode, call: ToolCall, limit: int) -> ToolRe
     result = (kind and env.faults.replacement(kind)) or _invoke(env, call)
     result.content = clean(result.content, limit)
     if result.error is None:
-        sound = result.content
-        if kind is not None:
-            _spoil(env, episode, call, result, kind, limit)
-        episode.last = sound
+        if env.faults.rates:
+            sound = result.content
+            if kind is not None:
+                _spoil(env, episode, call, result, kind, limit)
+            episode.last = {**episode.last, call.name: sound}
     return result
 
 
@@ -127,7 +128,7 @@ def _spoil(
     """Change a sound result, unless the fault has no such change to make."""
     truth = result.content
     if kind == "stale":
-        shown = truth if episode.last is None else episode.last
+        shown = episode.last.get(call.name, truth)
     else:
         u = draw(episode.seed, "fault content", episode.calls - 1)
         shown = clean(env.corrupt(kind, call, truth, u), limit)
@@ -137,14 +138,14 @@ def _spoil(
 
 def _invoke(env: "ToolEnv", call: ToolCall) -> ToolResult:
     try:
-        out = env.bound_tools[call.name](**call.arguments)
+        out = env.bound_tools[call.name](**own_arguments(call.arguments))
     except BackendUnavailable:
         raise
     except ToolError as error:
         return ToolResult(f"error: {error}", "failed")
     except TimeoutError as error:
         return ToolResult(f"error: timed out: {error}", "timeout")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if env.closed:
             raise BackendUnavailable("the env was closed during the call") from error
         logger.exception("the tool %s failed; raise ToolError to tell the model why", call.name)

@@ -148,9 +148,9 @@ class _Rollout:
             for lane in self.lanes:
                 self._next(lane)
             while any(lane.episode for lane in self.lanes):
-                self._hear_envs()
                 self._hear_policy()
-                self._watch_clock()
+                self._hear_envs()
+                self._watch_clock()  # after the envs: a policy may have worked for long in here
         finally:
             self._wind_up()
         return [episode for _, episode in sorted(self.done, key=lambda pair: pair[0])]

@@ -236,7 +236,7 @@ def tools_of(cls: type, reserved: set[str]) -> dict[str, Tool]:
     for attribute, member in members.items():
         if not isinstance(member, Tool):
             continue
-        if attribute in reserved:
+        if attribute in reserved or attribute.startswith("_"):
             raise TypeError(
                 f"{cls.__name__}: the tool {attribute!r} hides ToolEnv.{attribute}; name the "
                 f"method otherwise and decorate it with @tool(name={attribute!r})"

@@ -33,6 +33,10 @@ class ToolResult:
     truth: str | None = None
     """What the tool had said before a fault changed it; None where no fault did."""
 
+    def copy(self) -> "ToolResult":
+        """Another result that says the same."""
+        return ToolResult(self.content, self.error, self.fault, self.truth)
+
 
 @dataclass(slots=True, frozen=True)
 class Malformed:

@@ -36,6 +36,10 @@ class Verdict:
             total += weights.get(name, 0.0) * x
         return total
 
+    def copy(self) -> "Verdict":
+        """Another verdict that says the same and shares nothing."""
+        return Verdict(dict(self.components), dict(self.weights), self.passed, self.version)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, with the total spelled out."""
         return {

@@ -309,8 +309,8 @@ def test_bad_options_change_nothing() -> None:
 @pytest.mark.parametrize(
     "kwargs, error, fix",
     [
-        ({"max_turns": 0}, ValueError, "at least"),
-        ({"max_calls": -1}, ValueError, "at least"),
+        ({"max_turns": 0}, ValueError, "a whole number from"),
+        ({"max_calls": -1}, ValueError, "a whole number from"),
         ({"max_snapshots": 0}, ValueError, "at least 1"),
         ({"protocol": "xml"}, ValueError, "chars.*hermes"),
         ({"split": "test"}, KeyError, "train.*heldout"),

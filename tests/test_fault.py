@@ -157,13 +157,28 @@ def test_a_call_that_a_fault_replaces_is_not_made(kind: FaultKind) -> None:
     assert result.fault == kind and env.state == before
 
 
-@pytest.mark.parametrize("kind", ["wrong", "truncated"])
-def test_a_call_whose_result_is_spoiled_is_made(kind: FaultKind) -> None:
-    env = bank({kind: 1.0})
+def test_a_call_whose_result_is_spoiled_is_made() -> None:
+    env = bank({"truncated": 1.0})
     before = env.state
     result = env.call(TRANSFER)
-    assert result.fault == kind and result.error is None and env.state != before
+    assert result.fault == "truncated" and result.error is None and env.state != before
     assert result.truth == "done" and result.content != "done"
+
+
+def test_a_wrong_result_differs_in_a_digit_and_a_word_has_no_wrong_form() -> None:
+    env = bank({"wrong": 1.0})
+    result = env.call(ToolCall("balance", {"name": "ada"}))
+    assert result.fault == "wrong" and result.truth is not None
+    assert sum(a != b for a, b in zip(result.content, result.truth, strict=True)) == 1
+    assert env.call(TRANSFER).fault is None, "nobody would take another word for `done`"
+
+
+def test_a_stale_result_is_the_same_tools() -> None:
+    env = bank({"stale": 1.0})
+    assert env.call(ToolCall("balance", {"name": "ada"})).fault is None
+    assert env.call(TRANSFER).fault is None, "the first of its tool"
+    stale = env.call(ToolCall("balance", {"name": "bob"}))
+    assert stale.fault == "stale" and stale.content != stale.truth
 
 
 def test_a_call_that_fails_by_itself_is_left_alone() -> None:

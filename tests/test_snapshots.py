@@ -1,5 +1,6 @@
 """Snapshots, rollback, fork and history: the laws by example, and those who would break them."""
 
+import copy
 import json
 import pickle
 import tempfile
@@ -8,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from hypothesis import given
@@ -27,7 +29,6 @@ from agent_envs import (
 )
 from agent_envs.plain import to_plain
 from agent_envs.turns import Move
-
 
 FAULTS: Any = {"wrong": 0.3, "stale": 0.2, "error": 0.1}
 
@@ -345,7 +346,73 @@ def test_np_random_is_part_of_a_state() -> None:
     env.replay(json.loads(json.dumps(env.history(later))))
     assert env.np_random.random() == draw, "a later episode of a series: the history says the state"
     env.replay(history)
-    assert env.turn == 0 and env.np_random.random() == first, "draws outside of moves are no moves"
+    assert env.turn == 0 and env.np_random.random() == second, "a history says where it ends"
+
+
+@pytest.mark.parametrize("capacity", [1, 2])
+def test_np_random_survives_a_state_that_was_dropped(capacity: int) -> None:
+    env = Adder(max_snapshots=capacity)
+    env.reset(seed=1)
+    env.np_random.random()
+    kept = env.snapshot()
+    for _ in range(capacity):
+        env.snapshot()
+    drawn = env.np_random.random()
+    env.rollback(kept)
+    assert env.replays == 1 and env.np_random.random() == drawn
+
+
+def test_another_bit_generator_is_restored() -> None:
+    env = Adder()
+    env.reset(seed=1)
+    env.np_random = np.random.Generator(np.random.MT19937(5))
+    kept = env.snapshot()
+    drawn = env.np_random.random()
+    env.rollback(kept)
+    assert env.np_random.random() == drawn
+
+
+def test_what_a_caller_does_to_an_outcome_stays_with_the_caller() -> None:
+    env, twin = make(), make()
+    for one in (env, twin):
+        one.reset(seed=1)
+    given = ToolCall("add", {"number": 3})
+    info = env.act([given])[4]
+    told = twin.act([ToolCall("add", {"number": 3})])[4]
+    kept = env.snapshot()
+    info["calls"][0][1].content = "spoiled"
+    info["calls"][0][0].arguments["number"] = given.arguments["number"] = 9
+    assert env.rollback(kept)[1] == told and env.history() == twin.history()
+    verdict = env.finish("0")
+    assert verdict is not None
+    verdict.passed, verdict.weights[next(iter(verdict.weights))] = True, 100.0
+    assert env.finish() == twin.finish("0") and make().weights == twin.weights
+
+
+def test_an_env_is_neither_deep_copied_nor_pickled() -> None:
+    env = make()
+    env.reset(seed=1)
+    for refused in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="fork|history"):
+            refused(env)
+
+
+def test_a_fork_ignores_what_became_of_the_arguments() -> None:
+    rates: Any = {"wrong": 1.0}
+    env = Adder(fault_rate=rates)
+    env.reset(seed=1)
+    rates.clear()
+    assert env.fork().faults.rates == {"wrong": 1.0}
+
+
+def test_a_replay_that_fails_leaves_no_state_behind() -> None:
+    env = eventful(make())
+    told = env.history()
+    with pytest.raises(SnapshotUnsupported):
+        env.replay({**told, "seed": told["seed"] + 1})
+    with pytest.raises(ResetNeeded):
+        env.snapshot()
+    env.reset(seed=1)
 
 
 # -- law 5: released -----------------------------------------------------------------------------
