@@ -80,7 +80,7 @@ def _grade(env: "ToolEnv", move: Move) -> Verdict:
     if not verdict.components.keys() <= env.weights.keys():
         unknown = sorted(verdict.components.keys() - env.weights.keys())
         raise ValueError(f"grade() gave components {unknown} that have no weight")
-    return verdict.copy()
+    return verdict
 
 
 def _run(env: "ToolEnv", episode: Episode, call: ToolCall, limit: int) -> ToolResult:

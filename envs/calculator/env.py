@@ -20,7 +20,8 @@ _NUMBER = re.compile(r"(?!-0$)-?(?:0|[1-9][0-9]*)(?:\.[0-9]*[1-9])?")
 class Calculator(ToolEnv):
     """Problems in words, solved with a calculator; the answer must be the exact number.
 
-    The `data` of a task is `{"answer": "68", "calls": ["23+45"]}`: gold, and the oracle's calls.
+    A task's `data` is `{"answer": "68", "calls": ["23+45"]}`: gold, and the oracle's calls, which
+    may be left out.
     """
 
     tasks = CalculatorTasks()
@@ -29,6 +30,13 @@ class Calculator(ToolEnv):
     letters = {"B": "calculate"}
     cheats = HERMES
     verifier = "agent_envs.verifiers.answer"
+
+    def setup(self, task: Task) -> None:
+        """Nothing to build. ValueError for a task whose private data are not as said above."""
+        match task.data:
+            case {"answer": str()}:
+                return
+        raise ValueError(f'task {task.id!r}: its data must be {{"answer": "68"}}, a number as text')
 
     @tool
     def calculate(self, expression: str) -> str:
