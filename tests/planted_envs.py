@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from agent_envs import (
@@ -22,7 +23,6 @@ from agent_envs import (
     ToolError,
     Verdict,
     derive,
-    register,
     tool,
 )
 from agent_envs.turns import Message, Move, StepResult
@@ -224,6 +224,8 @@ class SurvivesReset(Ledger):
 class ChangesTheTask(Ledger):
     """A tool changes the task's own data, which all episodes share."""
 
+    tasks = Debts()
+
     @tool
     def note(self, text: str) -> str:
         """Write an entry."""
@@ -359,7 +361,7 @@ class SharedInfo(Ledger):
     def act(self, move: Move) -> StepResult:
         """The same info for the same turn."""
         *said, info = super().act(move)
-        return *said, self.shared.setdefault(info["turn"], info)  # type: ignore[return-value]
+        return *said, self.shared.setdefault(info["turn"], info)
 
     def rollback(self, *args: Any, **kwargs: Any) -> Any:
         """The same info for the same turn."""
@@ -384,7 +386,7 @@ class OutsideTheSpace(Changed):
 
     def change(self, text: str, reward: Any, ended: bool, cut: bool, info: Any) -> StepResult:
         """Add a NUL."""
-        return text + "\0", reward, ended, cut, info
+        return "\0" + text, reward, ended, cut, info
 
 
 class NumpyReward(Changed):
@@ -392,7 +394,7 @@ class NumpyReward(Changed):
 
     def change(self, text: str, reward: Any, ended: bool, cut: bool, info: Any) -> StepResult:
         """As numpy has it."""
-        return text, np.float32(reward), ended, cut, info
+        return text, np.float32(reward), ended, cut, info  # type: ignore[return-value]
 
 
 class BothFlags(Changed):
@@ -472,6 +474,14 @@ class FaultTells(Ledger):
     def corrupt(self, kind: Any, call: ToolCall, content: str, u: float) -> str:
         """With a remark."""
         return f"{content} (corrupted)"
+
+
+class FaultGivesAway(Ledger):
+    """A wrong result that holds the right one, in the same kinds of characters."""
+
+    def corrupt(self, kind: Any, call: ToolCall, content: str, u: float) -> str:
+        """Twice."""
+        return f"{content} {content}" if kind == "wrong" else content
 
 
 class FaultDraws(Ledger):
@@ -725,12 +735,14 @@ class OddArgument(Ledger):
 
 
 class OddText(Ledger):
-    """A tool that trips over text that UTF-8 cannot write."""
+    """A tool that trips over a NUL, as functions of the system do."""
 
     @tool
     def note(self, text: str) -> str:
         """Write an entry."""
-        return f"{len(text.encode())} bytes"
+        if "\0" in text:
+            raise ValueError("embedded null byte")
+        return "written"
 
 
 # -- what is left behind -------------------------------------------------------------------------
@@ -760,7 +772,7 @@ class LeaksOnReset(Ledger):
 
     def teardown(self) -> None:
         """Close it, but only on close."""
-        if self.closed:
+        if self.closed and self.file:
             self.file.close()
 
 
@@ -824,5 +836,11 @@ ENVS = [
     if isinstance(env, type) and issubclass(env, Ledger) and env is not Changed
 ]
 for env in ENVS:
-    given = {"secret": Secret()} if env is ArgumentHasNoJson else {}
-    register(f"planted/{env.__name__}-v0", f"planted_envs:{env.__name__}", **given)
+    # Not by agent_envs.register: other tests try every id that it knows.
+    gymnasium.register(
+        f"planted/{env.__name__}-v0",
+        f"planted_envs:{env.__name__}",
+        order_enforce=False,
+        disable_env_checker=True,
+        kwargs={"secret": Secret()} if env is ArgumentHasNoJson else {},
+    )

@@ -15,13 +15,16 @@ from agent_envs.policy import (
     Messages,
     Policy,
     ScriptedPolicy,
+    check_action,
+    check_policy,
+    native_move,
     null,
     oracle,
     randomly,
 )
 from agent_envs.rollout import rollout
 from agent_envs.task import Task, TaskList
-from agent_envs.turns import Action, Malformed, ToolCall
+from agent_envs.turns import Action, Malformed, Sample, ToolCall
 
 BANK = "bank_env:mine/Bank-v0"
 PATIENCE = 30.0
@@ -106,6 +109,125 @@ def test_a_scripted_policys_exception_is_its_answer() -> None:
     policy.submit("b", said("good"))
     (_, error), (_, turn) = policy.collect(0.0)
     assert isinstance(error, StopIteration) and turn == Action("fine")
+
+
+# -- what rollout checks --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [len, lambda messages: "a", ScriptedPolicy, None, "oracle"])
+def test_what_is_no_policy(policy: Any) -> None:
+    with pytest.raises(TypeError, match=r"no Policy: wrap .* in ScriptedPolicy.*in BatchPolicy"):
+        check_policy(policy)
+
+
+def test_what_is_a_policy() -> None:
+    for policy in (ScriptedPolicy(lambda messages: ""), BatchPolicy(echo), null()):
+        check_policy(policy)
+
+
+ODD_NAMES: list[Any] = ["f", None, 5, ["f"]]
+ODD_ARGUMENTS: list[Any] = [{}, None, "x", [1], {"x": float("nan")}]
+WELL_FORMED = [
+    Action("a"),
+    Action("", Sample([1], [-0.5]), True, []),
+    Action("", calls=[ToolCall("f", {"x": [1, {"y": None}]}, "c1")]),
+    *(
+        Action("", calls=[ToolCall("f", {}), ToolCall(name, arguments)])
+        for name in ODD_NAMES
+        for arguments in ODD_ARGUMENTS
+    ),
+]
+
+
+@pytest.mark.parametrize("action", WELL_FORMED, ids=range(len(WELL_FORMED)))
+def test_a_well_formed_action_is_taken_as_it_is(action: Action) -> None:
+    before = str(action)
+    assert check_action(action) is action and str(action) == before
+
+
+def test_other_answers_of_a_policy() -> None:
+    failed = OSError("no GPU")
+    assert check_action(failed) is failed
+    assert check_action("68") == Action("68")
+
+
+class Rude:
+    """Something that cannot even be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def with_calls(calls: Any) -> Action:
+    """An action with native calls."""
+    return Action("", calls=calls)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "a policy's turn is a str or an Action, not None"),
+        (Action, "a str or an Action, not <class"),
+        ({"text": "a"}, "a str or an Action"),
+        (SystemExit(1), r"a str or an Action, not SystemExit\(1\)"),
+        (Action(123), "Action.text is 123, not str"),  # type: ignore[arg-type]
+        (Action(None), "Action.text is None, not str"),  # type: ignore[arg-type]
+        (Action(b"68"), "Action.text is b'68', not str"),  # type: ignore[arg-type]
+        (Action("a", [1]), r"Action.sample is \[1\], not .*Sample"),  # type: ignore[arg-type]
+        (Action("a", cut="length"), "Action.cut is 'length', not bool"),  # type: ignore[arg-type]
+        (with_calls(5), "Action.calls is 5, not list"),
+        (with_calls("f"), "Action.calls is 'f', not list"),
+        (with_calls({"name": "f"}), "Action.calls is {'name': 'f'}, not list"),
+        (with_calls([{"name": "f"}]), "Action.calls: an item is {'name': 'f'}, not ToolCall"),
+        (with_calls([ToolCall("f", {}), None]), "Action.calls: an item is None, not ToolCall"),
+        (with_calls([ToolCall("f", {}, None)]), "an id is None, not str"),  # type: ignore[arg-type]
+        (with_calls([ToolCall("f", {"x": object()})]), "calls: no JSON form for a object"),
+        (with_calls([ToolCall(b"f", {})]), "no JSON form for a bytes"),  # type: ignore[arg-type]
+        (with_calls([ToolCall("f", {1: 2, "1": 3})]), "two keys of one name"),  # type: ignore
+        (Rude(), "no repr"),
+        (Action(Rude()), "no repr"),  # type: ignore[arg-type]
+    ],
+    ids=range(20),
+)
+def test_what_is_no_well_formed_action(answer: Any, message: str) -> None:
+    with pytest.raises((TypeError, RuntimeError), match=message):
+        error = check_action(answer)
+        assert isinstance(error, Exception)
+        raise error
+
+
+def deep(levels: int) -> dict[str, Any]:
+    """An object in an object in an object."""
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"x": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [ToolCall("f", {}), ToolCall(None, {})],  # type: ignore[arg-type]
+        [ToolCall(["f"], {})],  # type: ignore[arg-type]
+        [ToolCall("f", {})] * 65,
+        [ToolCall("f", deep(10_000))],
+        [ToolCall("f", {"x": "\ud800"})],
+    ],
+    ids=range(5),
+)
+def test_native_calls_that_are_malformed(calls: list[ToolCall]) -> None:
+    assert check_action(with_calls(calls)) == with_calls(calls)
+    move = native_move(calls)
+    assert isinstance(move, Malformed) and len(move.reason) < 100
+
+
+def test_native_calls_are_handed_on_as_copies() -> None:
+    calls = [ToolCall("f", {"x": [1]}, "c1"), ToolCall("g", "no object")]  # type: ignore[arg-type]
+    move = native_move(calls)
+    assert move == calls and isinstance(move, list)
+    move[0].arguments["x"].append(2)
+    move[1].name = "changed"
+    assert calls[0].arguments == {"x": [1]} and calls[1].name == "g"
 
 
 # -- batches --------------------------------------------------------------------------------------
@@ -338,17 +460,55 @@ def test_the_oracle_knows_its_source_only() -> None:
 
 
 def test_an_oracle_makes_calls_or_answers() -> None:
-    class Broken:
+    class Broken(ToolEnv):
         tasks = TaskList([Task("x", "train", "p")])
 
         @staticmethod
         def oracle(task: Task, messages: Messages) -> Malformed:
             return Malformed("hm")
 
-    policy = oracle(Broken)  # type: ignore[arg-type]
+    policy = oracle(Broken)
     policy.submit("a", said("p"))
     [(_, error)] = policy.collect(0.0)
     assert isinstance(error, TypeError)
+
+
+def first_turn(policy: Policy, prompt: str) -> Action | Exception:
+    """What a policy says to a prompt."""
+    policy.submit("a", said(prompt))
+    [(_, turn)] = policy.collect(0.0)
+    return turn
+
+
+def test_an_environment_by_its_id_its_class_or_itself() -> None:
+    kind, prompt = bank(), next(iter(bank().tasks)).prompt
+    env, wrapped = kind(), gymnasium.wrappers.TimeLimit(gymnasium.make(BANK), 5)
+    environments: list[Any] = [BANK, gymnasium.spec(BANK.partition(":")[2]), kind, env, wrapped]
+    for make in (oracle, randomly):
+        turns = [first_turn(make(one), prompt) for one in environments]
+        assert isinstance(turns[0], Action) and turns == turns[:1] * 5
+    assert not env.closed
+
+
+def test_the_oracle_of_an_env_plays_that_envs_own_tasks() -> None:
+    mine = Task("x", "train", "a prompt of my own", ("ada", "bob", 5))
+    env = bank()(tasks=[mine])
+    assert isinstance(first_turn(oracle(env), mine.prompt), Action)
+    assert isinstance(first_turn(oracle(type(env)), mine.prompt), KeyError)
+
+
+@pytest.mark.parametrize("env", [None, 5, str, len, gymnasium.Env])
+def test_what_is_no_environment(env: Any) -> None:
+    for make in (oracle, randomly):
+        with pytest.raises(TypeError, match="is no id, no class and no instance of a ToolEnv"):
+            make(env)
+
+
+def test_an_unknown_id_and_a_class_without_tasks() -> None:
+    with pytest.raises(gymnasium.error.Error, match="NoSuch"):
+        oracle("agent/NoSuch-v0")
+    with pytest.raises(ValueError, match="ToolEnv has no tasks of its own: give some"):
+        oracle(ToolEnv)
 
 
 def test_null_answers_and_scores_nothing() -> None:

@@ -794,8 +794,6 @@ def test_no_history_does_more_than_be_refused(data: Any, value: Any) -> None:
             break
         place = place[data.draw(st.sampled_from(inner))]
     key = data.draw(st.sampled_from(list(place) if isinstance(place, dict) else range(len(place))))
-    if (place is told and key == "task") or place == told["moves"]:
-        return  # pending, see above
     place[key] = value
     try:
         env.replay(told)

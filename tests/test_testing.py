@@ -127,9 +127,8 @@ PLANTED: dict[str, tuple[str, str]] = {
 
 
 @pytest.fixture(autouse=True)
-def _tidy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Less patience, and nothing left behind by those who leave something behind."""
-    monkeypatch.setattr(leaks, "PATIENCE", 0.2)
+def _tidy() -> Iterator[None]:
+    """Nothing is left behind by those who leave something behind."""
     yield
     left = importlib.import_module("planted_envs").LEFT
     while left:
@@ -147,7 +146,8 @@ def planted(name: str) -> Subject:
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_fault_is_caught(name: str) -> None:
+def test_a_planted_fault_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaks, "PATIENCE", 0.2)
     check, message = PLANTED[name]
     with pytest.raises(
         AssertionError, match=f"(?s){name}-v0: {check.replace('_', ' ')}: .*{message}"
@@ -183,7 +183,7 @@ def copy_forgets(env: type[Any], patch: pytest.MonkeyPatch) -> None:
 
     def forgetful(self: Episode) -> Episode:
         twin = copy(self)
-        twin.last = None
+        twin.last = {}
         return twin
 
     patch.setattr(Episode, "copy", forgetful)

@@ -1,8 +1,10 @@
 """Trajectories: what is written is what is read, whoever is killed while writing."""
 
+import copy
 import dataclasses
 import json
 import math
+import os
 import resource
 import signal
 import subprocess
@@ -240,6 +242,24 @@ def test_a_conversation_is_the_callers_to_change() -> None:
     assert [m["role"] for m in made.messages(0)] == roles[:2]
 
 
+def test_a_conversation_shares_nothing_with_its_episode() -> None:
+    made = episode()
+    made.turns[0].action.calls = [
+        ToolCall("f", {"x": [1]}, "c1"),
+        ToolCall(["no name"], {}),  # type: ignore[arg-type]
+    ]
+    made.turns[0].info["messages"] = [{"role": "user", "content": "", "parts": [{"text": "a"}]}]
+    branch = dataclasses.replace(made, prompt=made.messages(), turns=[])
+    for one in (made, branch):
+        before = json.dumps(one.to_dict())
+        said = one.messages()
+        calls, parts = said[-2]["tool_calls"], said[-1]["parts"]
+        assert calls[1]["function"]["name"] == '["no name"]'
+        calls[0]["function"]["arguments"] = {"x": [2]}  # as chat templates want it
+        parts[0]["text"] = "b"
+        assert json.dumps(one.to_dict()) == before
+
+
 @pytest.mark.parametrize("reason", [None, *get_args(EndReason)])
 def test_what_may_be_learned_from(reason: EndReason | None) -> None:
     good = {"answer", "done", "max_turns", "deadline", "token_limit"}
@@ -247,6 +267,18 @@ def test_what_may_be_learned_from(reason: EndReason | None) -> None:
 
 
 # -- files ----------------------------------------------------------------------------------------
+
+
+def test_a_writer_works_out_no_provenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    episodes = bank_episodes()
+    monkeypatch.setattr("agent_envs.provenance._work_out", None)
+    monkeypatch.setattr("agent_envs.provenance._hash", None)
+    with TrajectoryWriter(tmp_path / "a.jsonl") as writer:
+        for one in episodes:
+            writer.write(one)
+    found = list(read_trajectories(tmp_path / "a.jsonl"))
+    assert [e.provenance for e in found] == [e.provenance for e in episodes]
+    assert all(e.provenance["env"]["hash"] for e in found)
 
 
 def lines_of(path: Path, count: int = 3) -> bytes:
@@ -339,6 +371,106 @@ def test_a_line_that_is_something_else_is_an_error(tmp_path: Path, line: bytes) 
     path.write_bytes(lines_of(path, 1) + line + b"\n")
     with pytest.raises(ValueError, match=r"a\.jsonl:2: "):
         list(read_trajectories(path))
+
+
+def rich() -> dict[str, Any]:
+    """The JSON form of an episode that has something in every field."""
+    call, result = ToolCall("f", {"x": 1}, "c1"), ToolResult("y", "failed", "error", "z")
+    verdict = Verdict({"a": 1.0}, {"a": 1.0}, True)
+    said = {"role": "user", "content": "hi"}
+    info: dict[str, Any] = {
+        "task_id": "t",
+        "turn": 1,
+        "calls": [(call, result)],
+        "reward_components": {"a": 1.0},
+        "messages": [said],
+        "verdict": verdict,
+        "end_reason": "answer",
+        "infrastructure_error": "none",
+    }
+    action = Action("x", Sample([1], [-0.5], 2), calls=[call])
+    made = Trajectory("0.0", "0", Task("t", "s", "p"), 1, [said], ("1.0", 2), error="e")
+    made.turns, made.verdict, made.end_reason = [Turn(action, "y", 1.0, info)], verdict, "answer"
+    made.provenance = {"python": "3"}
+    return made.to_dict()
+
+
+LARGE = 10**400
+BAD: list[Any] = [None, True, 5, "x", math.nan, -math.inf, LARGE, ["x"], {"x": [None]}]
+MAY_BE_NULL = {"sample", "parent", "verdict", "end_reason", "error", "fault", "truth"}
+MAY_BE_NULL |= {"infrastructure_error"}
+
+
+def places(data: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """The paths to everything in an object that is no total and may not be anything."""
+    for key in data if isinstance(data, dict) else range(len(data)):
+        here = (*path, key)
+        if (
+            here == ("reward",)
+            or key in ("total", "arguments")
+            or here[-3:] == ("calls", 0, "name")
+        ):
+            continue
+        yield here
+        if isinstance(data[key], dict | list) and key != "provenance":
+            yield from places(data[key], *here)
+
+
+def is_sound(path: tuple[Any, ...], before: Any, value: Any) -> bool:
+    """Whether a value may stand where another one stood."""
+    if value is None:
+        native_or_no_call = path[-2:] == ("action", "calls") or path[-3:] == ("calls", 0, 0)
+        return path[-1] in MAY_BE_NULL or native_or_no_call
+    if type(before) is float:
+        if "logprobs" in path:
+            return type(value) is float or value == 5
+        return value == 5 or (value is True and path[-1] == "a")  # a grader may pay true
+    if path[-1] in ("provenance", "tags"):
+        return type(value) is type(before)
+    return type(value) is type(before) and not isinstance(value, dict | list)
+
+
+@pytest.mark.parametrize("path", list(places(rich())), ids=str)
+def test_every_field_is_checked(path: tuple[Any, ...]) -> None:
+    for bad in BAD:
+        data = rich()
+        holder = data
+        for key in path[:-1]:
+            holder = holder[key]
+        if not is_sound(path, holder[path[-1]], bad):
+            holder[path[-1]] = copy.deepcopy(bad)
+            with pytest.raises(ValueError) as caught:
+                Trajectory.from_dict(data)
+            assert any(str(key) in str(caught.value) for key in path if isinstance(key, str))
+
+
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        (("end_reason",), "answer"),
+        (("turns", 0, "info", "calls", 0, 1, "error"), "parse"),
+        (("turns", 0, "info", "calls", 0, 1, "fault"), "stale"),
+        (("turns", 0, "action", "sample", "logprobs", 0), "-inf"),
+    ],
+    ids=str,
+)
+def test_a_closed_set_is_closed(path: tuple[Any, ...], known: str) -> None:
+    for word, fits in (known, True), ("x", False), ("1", False), ("", False):
+        holder = data = rich()
+        for key in path[:-1]:
+            holder = holder[key]
+        holder[path[-1]] = word
+        if fits:
+            Trajectory.from_dict(data)
+        else:
+            with pytest.raises(ValueError, match=str(path[-1] or path[-2])):
+                Trajectory.from_dict(data)
+
+
+def test_reading_changes_nothing_of_what_is_read() -> None:
+    data = rich()
+    first = Trajectory.from_dict(data)
+    assert data == rich() and Trajectory.from_dict(data) == first
 
 
 def test_empty_and_missing_files(tmp_path: Path) -> None:
@@ -467,6 +599,128 @@ def test_processes_share_a_file_though_one_is_killed(tmp_path: Path) -> None:
     names = [str(error).rstrip("x") for error in found]
     for name, count in ("a", 10), ("b", 10), ("v", sum(x[0] == "v" for x in names)):
         assert [x for x in names if x[0] == name] == [f"{name}.{i}" for i in range(count)]
+
+
+FORK = """
+import os, sys, threading
+sys.path.insert(0, sys.argv[2])
+from agent_envs.task import Task
+from agent_envs.trajectory import Trajectory, TrajectoryWriter, _alone
+def write(writer, name, count):
+    for i in range(count):
+        more = "x" * (i * 37 % 400)
+        writer.write(Trajectory(f"{name}.{i}", "0", Task("t", "s", "p"), 1, [], error=more))
+def fork(work):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return pid
+def join(pids):
+    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * len(pids)
+"""
+
+CHILDREN = """
+os.chdir(os.path.dirname(sys.argv[1]))
+writer = TrajectoryWriter(os.path.basename(sys.argv[1]))
+def work(name):
+    os.chdir("/")
+    grandchild = fork(lambda: write(writer, name + "x", 100))
+    write(writer, name, 400)
+    join([grandchild])
+children = [fork(lambda: work(name)) for name in "abcd"]
+write(writer, "p", 400)
+join(children)
+"""
+
+WHILE_A_THREAD_WRITES = """
+writer = TrajectoryWriter(sys.argv[1])
+thread = threading.Thread(target=write, args=[writer, "t", 2000])
+thread.start()
+for number in range(30):
+    join([fork(lambda: write(writer, f"c{number}", 3))])
+thread.join()
+writer.close()
+"""
+
+KILLED_WITH_THE_LOCK = """
+writer = TrajectoryWriter(sys.argv[1])
+with _alone(writer._opened()):
+    print(fork(threading.Event().wait), flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+CLOSED = """
+writer = TrajectoryWriter(sys.argv[1])
+write(writer, "p", 1)
+def after():
+    writer.close()
+    try:
+        write(writer, "c", 1)
+    except ValueError as error:
+        assert "is closed; make a new one" in str(error)
+        os._exit(0)
+join([fork(after)])
+writer.close()
+join([fork(after)])
+"""
+
+
+def forking(path: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script that forks, in a process of its own."""
+    command = [sys.executable, "-W", "error", "-c", FORK + script, str(path), str(TESTS.parent)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120)
+
+
+def names_in(path: Path) -> list[str]:
+    """The ids of all episodes in a file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return [e.episode_id for e in read_trajectories(path)]
+
+
+def test_forked_children_write_to_the_file_that_they_inherited(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    assert forking(path, CHILDREN).returncode == 0
+    found = names_in(path)
+    assert len(found) == 5 * 400 + 4 * 100
+    for name, count in [*((x, 400) for x in "abcdp"), *((x + "x", 100) for x in "abcd")]:
+        own = [x for x in found if x.partition(".")[0] == name]
+        assert own == [f"{name}.{i}" for i in range(count)]
+
+
+def test_a_fork_while_another_thread_writes(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    script = "import warnings\nwarnings.simplefilter('ignore', DeprecationWarning)\n"
+    assert forking(path, script + WHILE_A_THREAD_WRITES).returncode == 0
+    assert len(names_in(path)) == 2000 + 30 * 3
+
+
+def test_a_child_does_not_keep_the_lock_of_a_parent_that_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    command = [sys.executable, "-c", FORK + KILLED_WITH_THE_LOCK, str(path), str(TESTS.parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        try:
+            assert parent.wait(60) == -signal.SIGKILL
+            other = start_writer(path, 1, "n")
+            try:
+                assert other.wait(60) == 0
+            finally:
+                other.kill()
+        finally:
+            os.kill(child, signal.SIGKILL)
+    assert len(names_in(path)) == 1
+
+
+def test_a_closed_writer_is_closed_in_children_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    assert forking(path, CLOSED).returncode == 0
+    assert names_in(path) == ["p.0"]
 
 
 # -- verdicts and samples -------------------------------------------------------------------------

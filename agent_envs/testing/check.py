@@ -1,13 +1,15 @@
 """`check_tool_env`: the list of all checks, in the order in which failures are easiest to read."""
 
+from collections.abc import Callable
+
 from agent_envs.testing import basics, faults, hostile, info, laws, leaks, rewards
 from agent_envs.testing.play import Maker, Subject
 
-CHECKS = (
+CHECKS: tuple[Callable[[Subject], None], ...] = (
     basics.takes_the_arguments_of_make,
+    info.info_has_its_form,
     basics.passes_gymnasiums_own_check,
     basics.spec_survives_json_and_pickle,
-    info.info_has_its_form,
     basics.same_seed_same_bytes,
     basics.leaves_global_random_state_alone,
     basics.interleaved_envs_do_not_disturb,
@@ -15,7 +17,6 @@ CHECKS = (
     basics.same_bytes_in_another_process,
     basics.seed_moves_only_noise,
     basics.limits_hold,
-    basics.vectors_agree,
     faults.faults_keep_the_form,
     laws.rollback_undoes_a_detour,
     info.info_is_the_callers,
@@ -23,8 +24,10 @@ CHECKS = (
     laws.random_walks_keep_the_laws,
     laws.deep_lineage,
     laws.handles_travel,
+    laws.histories_travel,
     laws.forks_outlive_their_parent,
     leaks.nothing_leaks,
+    basics.vectors_agree,
     rewards.oracle_passes_every_task,
     rewards.nobody_else_passes,
     rewards.hedged_answers_fail,
@@ -48,10 +51,15 @@ def check_tool_env(
     """
     subject = Subject.of(env, examples, depth, tasks)
     for check in CHECKS:
-        name = f"{subject.name}: {check.__name__.replace('_', ' ')}"
-        try:
-            check(subject)
-        except AssertionError as error:
-            raise AssertionError(f"{name}: {error}") from error
-        except Exception as error:
-            raise AssertionError(f"{name}: it raised {error!r}") from error
+        run_check(check, subject)
+
+
+def run_check(check: Callable[[Subject], None], subject: Subject) -> None:
+    """One of them; the AssertionError names the env and the check."""
+    name = f"{subject.name}: {check.__name__.replace('_', ' ')}"
+    try:
+        check(subject)
+    except AssertionError as error:
+        raise AssertionError(f"{name}: {error}") from error
+    except Exception as error:
+        raise AssertionError(f"{name}: it raised {error!r}") from error

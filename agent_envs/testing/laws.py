@@ -1,5 +1,6 @@
 """The laws of snapshots, against an env that never took one: it plays the history out."""
 
+import json
 import pickle
 import random
 from typing import Any
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from agent_envs.env import ToolEnv
 from agent_envs.errors import SnapshotUnsupported
 from agent_envs.snapshot import Snapshot
-from agent_envs.testing.play import FAULTS, Player, Subject, probe, said
+from agent_envs.testing.play import FAULTS, Player, Subject, draw_call, probe, said
+from agent_envs.turns import Malformed
 
 _LONG = {"max_turns": 400, "max_calls": 2000}
 _OPERATIONS = ["move"] * 5 + ["snapshot"] * 2 + ["rollback"] * 2 + ["reseed", "fork", "reset"]
@@ -56,7 +58,7 @@ def start_law(subject: Subject) -> None:
         fresh = two.reset(seed=seed, options={"task": task})[0]
         assert rolled == fresh, "law 4 (reseedable): the opening differs"
         assert one.np_random.random() == two.np_random.random(), (
-            "law 4 (reseedable): np_random differs"
+            "law 4 (reseedable): np_random differs; setup() must not draw from it"
         )
         assert probe(one, seed) == probe(two, seed), (
             "law 4 (reseedable): rollback(start, seed) plays otherwise than reset(seed, task). "
@@ -210,6 +212,22 @@ def _refuses(act: Any, complaint: str) -> None:
     except SnapshotUnsupported:
         return
     raise AssertionError(complaint)
+
+
+def histories_travel(subject: Subject) -> None:
+    """Law 8: a history is JSON, brings its state about, and is refused where it lies."""
+    env, other = subject.make(), subject.make()
+    env.reset(seed=2)
+    env.act([draw_call(env, random.Random(2))] if env.tools else Malformed("made up"))
+    try:
+        told = json.loads(json.dumps(env.history(), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"law 8 (portable): the history has no JSON form: {error}") from error
+    assert other.replay(told)[0] == env._last_words()[0], "law 8 (portable): another observation"
+    told["moves"][0]["digest"] = "something else"
+    _refuses(lambda: other.replay(told), "law 8 (portable): replay took a digest that differs")
+    env.close()
+    other.close()
 
 
 def forks_outlive_their_parent(subject: Subject) -> None:

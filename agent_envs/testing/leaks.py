@@ -12,6 +12,9 @@ from pathlib import Path
 
 from agent_envs.testing.play import Player, Subject
 
+PATIENCE = 5.0
+"""Seconds: a thread or a process may take a moment to end."""
+
 
 def nothing_leaks(subject: Subject) -> None:
     """Law 5: descriptors, threads, children and temporary files are back to what they were."""
@@ -20,7 +23,7 @@ def nothing_leaks(subject: Subject) -> None:
         before = _resources(folder)
         for _ in range(5):
             _live_and_die(subject)
-        deadline = time.monotonic() + 5.0  # a thread or a process may take a moment to end
+        deadline = time.monotonic() + PATIENCE
         while (grown := _grown(before, _resources(folder))) and time.monotonic() < deadline:
             time.sleep(0.02)
     assert not grown, (

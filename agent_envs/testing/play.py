@@ -126,7 +126,7 @@ def probe(env: ToolEnv, seed: int, moves: int = 4) -> list[Any]:
             break
         out.append(said(player.move(rng)))
     out.append(to_plain(env.finish("no idea")))
-    out.append(env.reset()[0])
+    out += [env.np_random.random(), env.reset()[0], env.np_random.random()]
     return out
 
 
