@@ -9,6 +9,7 @@ import argparse
 import os
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ _COMMANDS: dict[str, ModuleType] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command, `sys.argv`'s if none is given; returns the exit code and raises nothing."""
+    _open_what_is_closed()
     _never_fail_to_encode()
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
@@ -44,6 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _let_go_of_stdout()
         return 141
+    except OSError as error:  # a full disk
+        _let_go_of_stdout()
+        return _complain(f"standard output: {error}", (), 1)
 
 
 def _run(argv: Sequence[str]) -> int:
@@ -64,11 +69,23 @@ def _run(argv: Sequence[str]) -> int:
         raise
     except OSError as error:
         return _complain(error, argv, 1)
+    except Exception as error:  # a bug, of an environment perhaps: its author needs the traceback
+        traceback.print_exc()
+        return _complain(f"a bug: {type(error).__name__}: {error}", argv, 1)
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise Usage(f"{message}; {self.prog} --help tells what there is")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Tells what an option is where it is not given."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        told, default = action.help or "", action.default
+        is_told = default is argparse.SUPPRESS or not isinstance(default, str | int | float)
+        return told if is_told or isinstance(default, bool) else f"{told} (default: %(default)s)"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, module in _COMMANDS.items():
         about = _first_line(module.__doc__)
         sub = commands.add_parser(name, help=about, description=module.__doc__, allow_abbrev=False)
-        sub.formatter_class = argparse.RawDescriptionHelpFormatter
+        sub.formatter_class = _Help
         module.add_arguments(sub)
         sub.add_argument("--json", action="store_true", help="one JSON object on standard output")
         sub.set_defaults(run=module.run)
@@ -110,6 +127,13 @@ def _warnings_on_stderr() -> Iterator[None]:
 def _warn(message: Warning | str, *_: object) -> None:
     text = re.sub("\033\\[[0-9;]*m", "", str(message))
     print(f"agent-envs: warning: {one_line(text)}", file=sys.stderr)
+
+
+def _open_what_is_closed() -> None:
+    """A stream that the caller has closed is None in Python: nothing comes in, or goes nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
 
 
 def _never_fail_to_encode() -> None:

@@ -16,7 +16,17 @@ from statistics import median
 from typing import Any
 
 import agent_envs
-from agent_envs.cli.common import Usage, as_text, make, note, one_line, print_json, table
+from agent_envs.cli.common import (
+    Failed,
+    Usage,
+    as_text,
+    check_id,
+    make,
+    note,
+    one_line,
+    print_json,
+    table,
+)
 from agent_envs.env import ToolEnv
 from agent_envs.errors import BackendUnavailable, SnapshotUnsupported
 from agent_envs.task import Task
@@ -40,17 +50,17 @@ Timed = Iterator[tuple[int, float]]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See the module's docstring."""
     parser.add_argument("ids", nargs="*", metavar="ID", help="of environments (default: all)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each environment")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long for each environment")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure. 1 where an environment could not be measured; the others' rows are written."""
     if not 0 < arguments.seconds < float("inf"):
         raise Usage(f"--seconds {arguments.seconds}: a number above 0")
-    rows = []
-    for env_id in arguments.ids or agent_envs.ids():
-        note(f"{env_id}: about {arguments.seconds:g} s")
-        rows.append(_row(env_id, arguments.seconds))
+    ids = arguments.ids or agent_envs.ids()
+    for env_id in ids:
+        check_id(env_id)
+    rows = [_row(env_id, arguments.seconds) for env_id in ids]
     if arguments.json:
         print_json({"rows": rows, "machine": machine()})
     else:
@@ -59,14 +69,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _row(env_id: str, seconds: float) -> dict[str, Any]:
-    env = make(env_id)
     row: dict[str, Any] = {"id": env_id, **dict.fromkeys(FIGURES), "error": None}
     try:
-        row.update(measure(env, seconds))
-    except (BackendUnavailable, NotImplementedError) as error:
+        with make(env_id) as env:
+            note(f"{env_id}: about {seconds:g} s")
+            row.update(measure(env, seconds))
+    except (Failed, BackendUnavailable, NotImplementedError) as error:
         row["error"] = one_line(str(error))
-    finally:
-        env.close()
     return row
 
 

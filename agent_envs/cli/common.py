@@ -1,7 +1,10 @@
 """What the commands share: errors, the options of `make`, and how results are written."""
 
 import argparse
+import importlib
 import json
+import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -29,8 +32,8 @@ class Failed(Exception):
 
 def add_env_options(parser: argparse.ArgumentParser, split: str) -> None:
     """The options that go to `gymnasium.make`, with `split` where none is given."""
-    parser.add_argument("--split", default=split, help=f"which tasks (default {split})")
-    parser.add_argument("--level", type=int, help="tasks of this level only")
+    parser.add_argument("--split", default=split, help="which tasks")
+    parser.add_argument("--level", type=int, help="tasks of this level only (default: all)")
     parser.add_argument(
         "--fault-rate",
         type=fault_rate,
@@ -38,8 +41,13 @@ def add_env_options(parser: argparse.ArgumentParser, split: str) -> None:
         metavar="RATE",
         help="how often a tool's result goes wrong: 0.3, or wrong=0.2,timeout=0.1",
     )
-    parser.add_argument("--protocol", choices=sorted(PROTOCOLS), help="how calls are written")
-    parser.add_argument("--max-turns", type=int, help="turns after which an episode is truncated")
+    own = "(default: the environment's)"
+    parser.add_argument(
+        "--protocol", choices=sorted(PROTOCOLS), help=f"how calls are written {own}"
+    )
+    parser.add_argument(
+        "--max-turns", type=int, help=f"turns after which an episode is truncated {own}"
+    )
 
 
 def env_options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -51,14 +59,12 @@ def env_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def make(env_id: str, **options: Any) -> ToolEnv:
     """An env of ours. Raises Usage for a wrong id or option, Failed where a package is missing."""
+    check_id(env_id)
     try:
         env = gymnasium.make(env_id, **options).unwrapped
     except ModuleNotFoundError as error:
-        package = error.name or env_id.partition(":")[0]
-        raise Failed(f"{env_id} needs the package {package}; see agent-envs doctor") from None
-    except gymnasium.error.UnregisteredEnv:
-        known = ", ".join(agent_envs.ids())
-        raise Usage(f"no environment {env_id!r}; there are {known}") from None
+        hint = "which is not installed" if ":" in env_id else "see agent-envs doctor"
+        raise Failed(f"{env_id} needs the package {error.name}; {hint}") from None
     except TypeError as error:
         why = str(error).partition(" was raised from")[0]
         raise Usage(f"{env_id} is no ToolEnv, or one that takes other arguments: {why}") from None
@@ -69,6 +75,39 @@ def make(env_id: str, **options: Any) -> ToolEnv:
     return env
 
 
+def check_id(env_id: str) -> None:
+    """Raises Usage for an id that is not registered, also after the import of the module in
+    `MODULE:ID`; as `load` does where that fails."""
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        load(module)
+    if name not in gymnasium.registry and name not in map(_unversioned, gymnasium.registry):
+        known = ", ".join(agent_envs.ids())
+        raise Usage(f"no environment {env_id!r}; there are {known}, and MODULE:ID of a module")
+
+
+def _unversioned(env_id: str) -> str:
+    return env_id.rpartition("-v")[0] or env_id
+
+
+def load(module: str) -> None:
+    """Import a module that registers environments: as for `python -m`, the current folder counts.
+
+    Raises Usage where there is none, Failed where it breaks.
+    """
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # whatever a module does when it is run
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{module}.".startswith(f"{missing}."):
+            raise Usage(f"no module {missing!r}, neither in {here} nor installed") from None
+        why = f"{type(error).__name__}: {error}"
+        raise Failed(f"the module {module!r} cannot be imported: {why}") from None
+
+
 def fault_rate(text: str) -> FaultRate:
     """`0.3`, or `wrong=0.2,timeout=0.1`, as `make(fault_rate=...)` takes it."""
     try:
@@ -76,6 +115,8 @@ def fault_rate(text: str) -> FaultRate:
             return FaultModel(float(text)).to_plain()
         pairs = [part.partition("=") for part in text.split(",")]
         rates: Any = {kind.strip(): float(rate) for kind, _, rate in pairs}
+        if len(rates) < len(pairs):
+            raise ValueError("a kind stands twice")
         return FaultModel(rates).to_plain()
     except ValueError as error:
         raise argparse.ArgumentTypeError(
@@ -87,11 +128,20 @@ def at_least(least: int) -> Any:
     """An argparse type: a whole number that is not smaller than `least`."""
 
     def number(text: str) -> int:
-        if not text.lstrip("+-").isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} up")
-        return int(text)
+        try:
+            return whole(text, least)
+        except Usage as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
 
     return number
+
+
+def whole(text: str, least: int = 0) -> int:
+    """A whole number of at most 30 digits. Raises Usage for anything else, or one below `least`."""
+    if not re.fullmatch("[+-]?[0-9]{1,30}", text) or int(text) < least:
+        what = f"{text[:40]!r}{'...' if len(text) > 40 else ''}"
+        raise Usage(f"{what} is not a whole number from {least} up (of at most 30 digits)")
+    return int(text)
 
 
 def as_text(env: ToolEnv, move: Move) -> str | None:

@@ -1,6 +1,7 @@
-"""A short tour: graded episodes with faults, a snapshot and two rollbacks, and who gets paid.
+"""A short tour: graded episodes with faults, rollbacks, who gets paid, and an agent that learns.
 
-Every line is played as it is printed; nothing is stored. It takes a few seconds.
+Every line is played as it is printed; nothing is stored. It takes seconds, and where torch is
+installed a minute or two more for the training.
 """
 
 import argparse
@@ -12,6 +13,7 @@ from agent_envs.cli.common import Failed, make, note, print_json, table
 from agent_envs.cli.page import Say
 from agent_envs.cli.plan import make_players
 from agent_envs.cli.tally import row, summary
+from agent_envs.cli.workshop import workshop
 from agent_envs.env import ToolEnv
 from agent_envs.policy import Policy, ScriptedPolicy, oracle
 from agent_envs.rollout import rollout
@@ -25,13 +27,15 @@ FAULT_RATE = 0.3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None of its own."""
+    """What may be left out."""
+    parser.add_argument("--no-training", action="store_true", help="leave the training out")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Show one part after the other."""
     say: Say = note if arguments.json else print
-    told = {name: part(say) for name, part in PARTS.items()}
+    left_out = {"workshop"} if arguments.no_training else set()
+    told = {name: part(say) for name, part in PARTS.items() if name not in left_out}
     if arguments.json:
         print_json(told)
     return 0
@@ -241,5 +245,6 @@ PARTS: dict[str, Callable[[Say], Any]] = {
     "episodes": episodes,
     "branches": branches,
     "players": players,
+    "workshop": workshop,
 }
 """What is shown, in order: each writes its part and returns its figures for `--json`."""

@@ -32,8 +32,10 @@ REQUIREMENTS = {
         "gguf>=0.17",
     ),
     "ray": ("ray>=2.50",),
+    "testing": ("hypothesis>=6.130",),
 }
-"""The packages of the core and of each extra, as the project file has them."""
+"""The packages of the core and of each extra, as the project file has them; for `testing`, what
+`check_tool_env` needs of those for development."""
 
 Probe = Callable[[], Found]
 
@@ -94,7 +96,7 @@ def _probes(area: str) -> dict[str, Probe]:
     for requirement in REQUIREMENTS[area]:
         name = requirement.partition(">=")[0]
         if (area, name) not in _HAS_A_PROBE:
-            packages[name] = partial(package, requirement, area)
+            packages[name] = partial(package, requirement, None if area == "testing" else area)
     return {**PROBES.get(area, {}), **packages}
 
 

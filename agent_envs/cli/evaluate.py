@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", help="of the environment: agent-envs list")
     parser.add_argument("--policy", choices=POLICIES, default="oracle", help="who plays")
     add_env_options(parser, split="heldout")
-    parser.add_argument("--episodes", type=at_least(1), help="how many (default: all tasks)")
+    parser.add_argument(
+        "--episodes", type=at_least(1), help="how many (default: all tasks, --group times)"
+    )
     parser.add_argument("--group", type=at_least(1), default=1, help="episodes of each task")
     parser.add_argument("--seed", type=at_least(0), default=0, help="of the tools' noise")
     parser.add_argument("--workers", type=at_least(1), default=16, help="environments at once")
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         plan = make_plan(env, options, arguments)
         told = {"arguments": plan.arguments(), "provenance": provenance(env)}
         out: Path | None = arguments.out
-        with Folder(out, told, arguments.resume) if out else nullcontext() as folder:
+        with Folder(out, plan, told, arguments.resume) if out else nullcontext() as folder:
             result, stopped = _evaluate(plan, env, folder, arguments.workers)
             told = {**result, **told}
             if folder:

@@ -1,12 +1,15 @@
 """The folder that an evaluation leaves behind, and goes on in when it was stopped."""
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any, Self
 
 from agent_envs.cli.common import Failed, Usage
+from agent_envs.cli.plan import Plan
 from agent_envs.cli.tally import Row, row
+from agent_envs.plain import parse_json
 from agent_envs.trajectory import Trajectory, TrajectoryWriter, read_trajectories
 
 EPISODES = "trajectories.jsonl"
@@ -20,10 +23,10 @@ class Folder:
     """`trajectories.jsonl`, to which each episode is appended as it ends, and `summary.json`.
 
     Raises Usage where there is something that must not be overwritten, or where it is of another
-    evaluation than the one to resume, and Failed where it cannot be read.
+    evaluation than the one to resume, and Failed for a line that is no episode of the plan.
     """
 
-    def __init__(self, path: Path, told: dict[str, Any], resume: bool) -> None:
+    def __init__(self, path: Path, plan: Plan, told: dict[str, Any], resume: bool) -> None:
         """`told` is the summary before the first episode: it has `arguments` and `provenance`."""
         self.path = path
         self.seconds = 0.0
@@ -33,7 +36,7 @@ class Folder:
         elif _in_use(path):
             raise Usage(f"{path} is in use: give another --out, or --resume to go on with it")
         path.mkdir(parents=True, exist_ok=True)
-        self.rows = _read(path / EPISODES)
+        self.rows = _read(path / EPISODES, plan)
         self.summarise({**told, "seconds": self.seconds})
         self._writer = TrajectoryWriter(path / EPISODES)
 
@@ -60,26 +63,54 @@ def _in_use(path: Path) -> bool:
 
 def _check_same(path: Path, told: dict[str, Any]) -> float:
     """The seconds spent so far, where the folder is of the same evaluation by the same code."""
-    try:
-        before = json.loads((path / SUMMARY).read_text())
-        arguments, code = before["arguments"], before["provenance"]
-        seconds = float(before["seconds"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise Usage(f"{path} holds no evaluation to resume: give another --out") from None
+    arguments, code, seconds = _begun(path)
     for name in {**arguments, **told["arguments"]}:
         was, now = arguments.get(name), told["arguments"].get(name)
         if was != now:
-            raise Usage(f"{path} was begun with {name} {was}, not {now}: give the same arguments")
+            differs = f"{name:.40} {str(was):.80}, not {str(now):.80}"
+            raise Usage(f"{path} was begun with {differs}: give the same arguments")
     changed = [part for part in _HASHED if code.get(part) != told["provenance"][part]]
     if changed:
         raise Usage(f"{path} was begun with another {changed[0]} (its hash differs): start anew")
     return seconds
 
 
-def _read(path: Path) -> dict[str, Row]:
+def _begun(path: Path) -> tuple[dict[str, Any], dict[str, Any], float]:
+    """The arguments, provenance and seconds in a folder's summary."""
+    try:
+        match parse_json((path / SUMMARY).read_text()):
+            case {
+                "arguments": dict(arguments),
+                "provenance": dict(code),
+                "seconds": int() | float() as seconds,
+            } if 0 <= seconds < 1e12:
+                return arguments, code, float(seconds)
+        why = "arguments, provenance and seconds are not there as they were written"
+    except (OSError, ValueError) as error:
+        why = str(error)
+    raise Usage(f"{path} holds no evaluation to resume ({SUMMARY}: {why}): give another --out")
+
+
+def _read(path: Path, plan: Plan) -> dict[str, Row]:
+    """The rows of the episodes in a file."""
     if not path.exists():
         return {}
+    planned, rows = plan.episodes(), dict[str, Row]()
     try:
-        return {episode.episode_id: row(episode) for episode in read_trajectories(path)}
+        for number, episode in enumerate(read_trajectories(path), 1):
+            problem = _problem(episode, planned)
+            if problem:
+                raise ValueError(f"{path}:{number}: {problem}")
+            rows[episode.episode_id] = row(episode)
     except ValueError as error:
         raise Failed(f"{error}; mend or remove that line") from None
+    return rows
+
+
+def _problem(episode: Trajectory, planned: dict[str, str]) -> str:
+    """Why an episode cannot be of the evaluation that is resumed; empty where it can."""
+    if planned.get(episode.episode_id) != episode.task.id:
+        return f"no episode {episode.episode_id!r:.40} of {episode.task.id!r:.80} belongs here"
+    if not math.isfinite(episode.reward * len(planned)):  # or there were no mean of all
+        return f"its rewards add up to {episode.reward}"
+    return ""

@@ -1,26 +1,35 @@
-"""The environments that there are: tools, tasks, protocol, and what is not available and why."""
+"""The environments that there are: tools, tasks, protocol, and what is not available and why.
+
+Without an ID all that the package has; `MODULE:ID` is one of a module of yours, in the current
+folder or installed, and `MODULE:` all that it registers.
+"""
 
 import argparse
+import inspect
+import sys
 import warnings
 from typing import Any
 
 import gymnasium
 
 import agent_envs
-from agent_envs.cli.common import one_line, print_json
+from agent_envs.cli.common import Usage, check_id, load, one_line, print_json
 from agent_envs.env import ToolEnv
 from agent_envs.registry import discover
 from agent_envs.tool import Tool
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None of its own."""
+    """Which ones."""
+    parser.add_argument("ids", nargs="*", metavar="ID", help="of environments (default: all)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the list."""
-    found = [describe(env_id) for env_id in agent_envs.ids()]
-    broken = [{"id": None, "error": why} for why in broken_folders()]
+    asked = arguments.ids
+    ids = dict.fromkeys(env_id for name in asked for env_id in ids_of(name)) or agent_envs.ids()
+    found = [describe(env_id) for env_id in ids]
+    broken = [{"id": None, "error": why} for why in ([] if asked else broken_folders())]
     if arguments.json:
         print_json(
             {
@@ -31,6 +40,33 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n\n".join(_text(env) for env in found + broken))
     return 0
+
+
+def ids_of(name: str) -> list[str]:
+    """The ids that a name stands for: its own, or those that the module in `MODULE:` registers.
+
+    Raises Usage where there are none, and as `load` does.
+    """
+    if not name.endswith(":"):
+        check_id(name)
+        return [name]
+    module, before = name[:-1], set(gymnasium.registry)
+    load(module)
+    ids = [
+        env_id
+        for env_id, spec in gymnasium.registry.items()
+        if env_id not in before or f"{_home(spec.entry_point)}.".startswith(f"{module}.")
+    ]
+    if not ids:
+        raise Usage(f"the module {module!r} registers no environment")
+    return [f"{module}:{env_id}" for env_id in sorted(ids)]
+
+
+def _home(entry_point: Any) -> str:
+    """The module that an entry point is in."""
+    if isinstance(entry_point, str):
+        return entry_point.partition(":")[0]
+    return str(getattr(entry_point, "__module__", ""))
 
 
 def describe(env_id: str) -> dict[str, Any]:
@@ -44,13 +80,21 @@ def describe(env_id: str) -> dict[str, Any]:
     try:
         return {
             "id": env_id,
-            "about": (type(env).__doc__ or "").partition("\n")[0],
+            "about": about(type(env)),
             "tools": [signature(tool) for tool in env.tools.values()],
             "splits": {split: len(env.tasks.split(split)) for split in env.tasks.splits},
             "protocol": env.protocol.name,
         }
     finally:
         env.close()
+
+
+def about(kind: type[ToolEnv]) -> str:
+    """The first line of a class's docstring; or of its package's, or of its module's."""
+    module = sys.modules[kind.__module__]
+    package = sys.modules.get(module.__package__ or module.__name__)
+    docs = (inspect.cleandoc(one.__doc__ or "").strip() for one in (kind, package, module))
+    return one_line(next(filter(None, docs), "(no description)").partition("\n")[0])
 
 
 def broken_folders() -> list[str]:

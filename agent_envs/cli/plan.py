@@ -39,6 +39,14 @@ class Plan:
         """The episodes of all players."""
         return len(self.tasks) * self.group * len(self.players)
 
+    def episodes(self) -> dict[str, str]:
+        """The id of each episode, and that of its task."""
+        return {
+            name: block.tasks[int(local.partition(".")[0])].id
+            for block in _blocks(self)
+            for local, name in block.names.items()
+        }
+
     def arguments(self) -> dict[str, Any]:
         """What it was asked for, as JSON."""
         return {

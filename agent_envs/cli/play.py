@@ -1,7 +1,8 @@
 """Play an environment yourself, in the terminal or from a pipe: one line, one turn.
 
 A call is `calculate 23+45`, `calculate(expression="23+45")`, `calculate {"expression": "23+45"}`,
-or whatever the protocol has; any other line is the final answer. `:help` tells the rest.
+or whatever the protocol has; any other line is the final answer. Where a call needs several
+arguments, they may stand one after the other: `mv a.txt work`. `:help` tells the rest.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from agent_envs.cli.common import (
     Failed,
     Usage,
     add_env_options,
+    as_text,
     at_least,
     call_text,
     env_options,
@@ -24,18 +26,20 @@ from agent_envs.cli.common import (
     one_line,
     print_json,
     printable,
+    whole,
 )
 from agent_envs.cli.listing import signature
 from agent_envs.cli.typed import shorthand
 from agent_envs.env import ToolEnv
 from agent_envs.errors import SnapshotUnsupported
 from agent_envs.snapshot import Snapshot
-from agent_envs.turns import StepResult, ToolCall, ToolResult
+from agent_envs.turns import Malformed, StepResult, ToolCall, ToolResult
 
 _HELP = """\
   calculate 23+45        call a tool; also calculate(expression="23+45"), or with a JSON object
+  mv a.txt "my folder"   the same for a tool that needs several arguments, in their order
   68                     any other line is the final answer, or a turn as the protocol writes it
-  :say TEXT              TEXT as the whole turn, even if it starts like a call or a command
+  :say TEXT              TEXT as the whole turn, just as a model would write it
   :tools                 the tools and their arguments
   :snapshot              keep this state
   :rollback N [SEED]     go back to a kept state; with a seed, the tools' noise is another
@@ -47,8 +51,10 @@ _HELP = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See the module's docstring."""
     parser.add_argument("id", help="of the environment: agent-envs list")
-    parser.add_argument("--seed", type=at_least(0), help="chooses the task and the noise")
-    parser.add_argument("--task", help="the id of a task")
+    parser.add_argument(
+        "--seed", type=at_least(0), help="chooses the task and the noise (default: by chance)"
+    )
+    parser.add_argument("--task", help="the id of a task (default: what the seed chooses)")
     add_env_options(parser, split="train")
 
 
@@ -60,8 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
         importlib.import_module("readline")  # gives input() line editing
     try:
         player = Player(env, arguments.task, say)
+        opening = player.reset(arguments.seed)
         say("A line is a turn: a call or the final answer. :tools lists the tools, :help the rest.")
-        player.reset(arguments.seed)
+        say(opening)
         while (line := _read(say)) is not None and player.take(line):
             pass
     finally:
@@ -122,14 +129,14 @@ class Player:
             self.say(one_line(str(error)))
         return True
 
-    def reset(self, seed: int | None = None) -> None:
-        """Begin an episode. Raises Usage for an unknown task."""
+    def reset(self, seed: int | None = None) -> str:
+        """Begin an episode; returns what is to be shown. Raises Usage for an unknown task."""
         try:
             observation, info = self.env.reset(seed=seed, options=self._options)
         except (KeyError, ValueError) as error:
             raise Usage(f"{error.args[0]}") from None
         self._so_far = _SoFar()
-        self.say(f"[{info['task_id']}]\n{printable(observation)}")
+        return f"[{info['task_id']}]\n{printable(observation)}"
 
     def _command(self, word: str, rest: list[str]) -> None:
         match word, rest:
@@ -145,9 +152,9 @@ class Player:
                 self._kept.append((self.env.snapshot(), self._so_far))
                 self.say(f"[kept: :rollback {len(self._kept)} comes back here]")
             case ":rollback", [number, *seed] if len(seed) < 2:
-                self._rollback(_whole(number), *map(_whole, seed))
+                self._rollback(whole(number), *map(whole, seed))
             case ":reset", [*seed] if len(seed) < 2:
-                self.reset(*map(_whole, seed))
+                self.say(self.reset(*map(whole, seed)))
             case _:
                 raise Usage(f"no command {' '.join([word, *rest])!r}; :help lists them")
 
@@ -160,7 +167,13 @@ class Player:
 
     def _typed(self, line: str) -> None:
         call = shorthand(line, self.env.tools)
-        self._turn(lambda: self.env.act([call]) if call else self.env.step(line))
+        if call:
+            self._turn(lambda: self.env.act([call]))
+            return
+        text: str | None = line
+        if isinstance(self.env.protocol.parse(line), Malformed):
+            text = as_text(self.env, line.strip())  # an answer that lacks what the protocol adds
+        self._turn(lambda: self.env.step(text or line))
 
     def _turn(self, play: Callable[[], StepResult]) -> None:
         if self.env.ended:
@@ -199,9 +212,3 @@ def _told(call: ToolCall | None, result: ToolResult) -> str:
     """A fault, for the end of an episode: before that it would be a hint."""
     truth = "" if result.truth is None else f"; the truth was {printable(result.truth)}"
     return f"{result.fault} result of {call_text(call)}{truth}"
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal():
-        raise Usage(f"{text!r} is not a whole number")
-    return int(text)

@@ -25,15 +25,18 @@ class Found:
     """Whether an area is ready without it."""
 
 
-def package(requirement: str, extra: str) -> Found:
-    """Whether a package is installed, and new enough for `name>=version`. Imports nothing."""
+def package(requirement: str, extra: str | None) -> Found:
+    """Whether a package is installed, and new enough for `name>=version`. Imports nothing.
+
+    `extra` is the one that brings it, if any does."""
     name, _, least = requirement.partition(">=")
+    fix = install(extra) if extra else f"{python()} -m pip install {shlex.quote(requirement)}"
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return Found(False, "not installed", install(extra))
+        return Found(False, "not installed", fix)
     if _numbers(version) < _numbers(least):
-        return Found(False, f"{version}, older than {least}", f"{install(extra)} --upgrade")
+        return Found(False, f"{version}, older than {least}", f"{fix} --upgrade")
     return Found(True, version)
 
 

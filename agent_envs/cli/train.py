@@ -15,7 +15,7 @@ from agent_envs.cli.probes import install
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A preset, and what to change of it."""
     parser.add_argument("preset", help="a named setting: workshop, workshop-best, ...")
-    parser.add_argument("--out", type=Path, help="folder of the run; runs/PRESET-SEED if not given")
+    parser.add_argument("--out", type=Path, help="folder of the run (default: runs/PRESET-SEED)")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change an argument"
     )

@@ -7,7 +7,16 @@ import gymnasium
 import pytest
 
 import agent_envs
-from agent_envs import Malformed, SnapshotUnsupported, Task, ToolCall, ToolEnv, Verdict, tool
+from agent_envs import (
+    BackendUnavailable,
+    Malformed,
+    SnapshotUnsupported,
+    Task,
+    ToolCall,
+    ToolEnv,
+    Verdict,
+    tool,
+)
 from agent_envs.cli.bench import FIGURES, record
 from agent_envs.cli.common import as_text
 from agent_envs.task import TaskList
@@ -75,6 +84,20 @@ def test_what_cannot_be_measured_is_said(cli: Any, registered: None) -> None:
     assert stubborn["snapshots_per_s"] is stubborn["rollbacks_per_s"] is None
     assert silent["steps_per_s"] is None and "no oracle" in silent["error"]
     assert "no oracle" in cli("bench", "test/Silent-v0", "--seconds", "0.05").out
+
+
+def test_what_cannot_be_made_does_not_stop_the_others(cli: Any, registered: None) -> None:
+    def down(**arguments: Any) -> ToolEnv:
+        raise BackendUnavailable("the daemon is down: start it")
+
+    gymnasium.register("test/Down-v0", down)
+    try:
+        ran = cli("bench", "test/Down-v0", "test/Stubborn-v0", "--seconds", "0.05", "--json")
+    finally:
+        del gymnasium.registry["test/Down-v0"]
+    down_row, row = ran.json["rows"]
+    assert ran.code == 1 and down_row["error"] == "the daemon is down: start it"
+    assert row["error"] is None and row["steps_per_s"] > 0
 
 
 @pytest.mark.parametrize("env_id", ["agent/Calculator-v0", "agent/CalculatorChars-v0"])

@@ -56,7 +56,9 @@ def test_the_packages_are_those_of_the_project_file() -> None:
         name: {r.partition(";")[0].partition(",")[0].replace("[binary]", "") for r in requirements}
         for name, requirements in wanted.items()
     }
-    assert {name: set(listed) for name, listed in doctor.REQUIREMENTS.items()} == plain
+    listed = {name: set(packages) for name, packages in doctor.REQUIREMENTS.items()}
+    assert listed.pop("testing") <= set(extras["dev"])
+    assert listed == plain
 
 
 def test_looking_for_packages_imports_none() -> None:
@@ -111,6 +113,18 @@ def test_a_package() -> None:
     assert not none.ok and "[sql]" in none.fix and sys.executable in none.fix
 
 
+def test_what_no_extra_brings_is_installed_by_itself() -> None:
+    found = probes.package("a-package-that-nobody-has>=1", None)
+    assert found.fix.endswith("-m pip install 'a-package-that-nobody-has>=1'")
+
+
+def test_what_the_conformance_kit_needs(cli: Any) -> None:
+    testing = cli("doctor", "--json").json["areas"]["testing"]
+    [check] = testing["checks"]
+    assert (check["name"], check["found"]) == ("hypothesis", metadata.version("hypothesis"))
+    assert testing["ready"]
+
+
 def test_versions_are_compared_as_numbers() -> None:
     major, minor = (int(part) for part in numpy.__version__.split(".")[:2])
     assert probes.package(f"numpy>={major}.{minor}", "sql").ok
@@ -129,7 +143,11 @@ def test_user_namespaces_as_another_program_sees_them() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 def test_a_cgroup_probe_leaves_nothing() -> None:
     probes_linux.cgroups()
-    left = [p for _, parent in probes_linux._memory_cgroups() for p in parent.glob("agent-envs-*")]
+    left = [
+        p
+        for _, parent in probes_linux._memory_cgroups()
+        for p in parent.glob("agent-envs-doctor-*")
+    ]
     assert left == []
 
 

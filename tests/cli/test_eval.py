@@ -215,15 +215,6 @@ def test_resume_of_something_else(cli: Any, tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_damaged_line_is_named(cli: Any, tmp_path: Path) -> None:
-    command = (*SUMS, "--episodes", "4", "--out", str(tmp_path))
-    cli(*command)
-    file = tmp_path / "trajectories.jsonl"
-    file.write_bytes(b"{}\n" + file.read_bytes())
-    ran = cli(*command, "--resume")
-    assert ran.code == 1 and "trajectories.jsonl:1" in ran.err
-
-
 def test_what_broke_on_our_side_is_invalid_and_not_scored(cli: Any, flaky: str) -> None:
     told = cli("eval", flaky, "--json").json
     assert (told["episodes"], told["invalid"]) == (6, 2)

@@ -1,5 +1,6 @@
 """`agent-envs list`."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,46 @@ def test_for_people(cli: Any) -> None:
     assert "agent/CalculatorChars-v0  (chars protocol)" in out
     assert "calculate(expression: string)" in out
     assert "heldout 430" in out
+
+
+def test_those_that_are_asked_for(cli: Any, own_folder: Path) -> None:
+    calculator = "agent/Calculator-v0"
+    ran = cli("list", "bank_of_a_test:mine/Bank-v0", calculator, calculator, "--json")
+    bank, other = ran.json["environments"]
+    assert (bank["id"], other["id"]) == ("bank_of_a_test:mine/Bank-v0", calculator)
+    assert bank["splits"] == {"train": 1} and ran.json["unavailable"] == []
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_all_of_a_module(times: int, cli: Any, own_folder: Path) -> None:
+    for _ in range(times):  # it registers at the first import only
+        ran = cli("list", "bank_of_a_test:", "--json")
+    assert [env["id"] for env in ran.json["environments"]] == ["bank_of_a_test:mine/Bank-v0"]
+    [gone] = ran.json["unavailable"]
+    assert gone["id"] == "bank_of_a_test:mine/Gone-v0" and "nothing_of_the_kind" in gone["error"]
+    assert "agent/Calculator-v0" in cli("list", "agent_envs:").out
+
+
+def test_who_has_no_docstring(cli: Any, own_folder: Path) -> None:
+    def first_line() -> str:
+        ran = cli("list", "bank_of_a_test:mine/Bank-v0", "--json")
+        return str(ran.json["environments"][0]["about"])
+
+    assert first_line() == "(no description)"
+    module = sys.modules["bank_of_a_test"]
+    module.__doc__ = "\n    Banks.\n\n    And more."
+    assert first_line() == "Banks."
+    module.__dict__["Bank"].__doc__ = "\n    A bank,\n    for a test."
+    assert first_line() == "A bank,"
+
+
+def test_a_package_describes_its_envs(cli: Any, own_folder: Path) -> None:
+    package = own_folder / "bank_package_of_a_test"
+    package.mkdir()
+    (package / "__init__.py").write_text('"""All about banks."""\nfrom . import env')
+    source = (own_folder / "bank_of_a_test.py").read_text()
+    (package / "env.py").write_text(source.replace("bank_of_a_test:", f"{package.name}.env:"))
+    assert "\n    All about banks.\n" in cli("list", f"{package.name}:mine/Bank-v0").out
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """`agent-envs play`, from a pipe."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,10 +33,66 @@ def test_every_way_to_call_and_the_answer(call: str, cli: Any) -> None:
 
 
 def test_the_chars_protocol(cli: Any) -> None:
-    ran = cli(*CHARS, stdin=lines("calculate 1+1", "B1+1|", "nonsense", ":say 2|"))
+    ran = cli(*CHARS, stdin=lines("calculate 1+1", "B1+1|", ":say 99", ":say 2|"))
     assert ran.out.count("\n2|\n") == 2
     assert "\n?|\n" in ran.out
     assert "[not passed, reward 0; ended by: answer]" in ran.out
+
+
+@pytest.mark.parametrize("answer", ["99", " 99 ", "99|", ":say 99|"])
+def test_the_answer_in_the_chars_protocol(answer: str, cli: Any) -> None:
+    ran = cli(*CHARS, stdin=lines(answer))
+    assert "[passed, reward 1; ended by: answer]" in ran.out
+
+
+def test_a_call_without_its_end_is_no_answer(cli: Any) -> None:
+    ran = cli(*CHARS, "--json", stdin=lines("B76+23", "99"))
+    assert ran.json["episodes"][0]["passed"] and ran.json["episodes"][0]["turns"] == 2
+
+
+BANK = ("play", "bank_of_a_test:mine/Bank-v0")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("move a.txt work", "a.txt is in work, 1 times"),
+        ("move  a.txt  work  3", "a.txt is in work, 3 times"),
+        ('move "my file" \'the "folder"\'', 'my file is in the "folder", 1 times'),
+        ("move(a.txt, work)", "a.txt is in work, 1 times"),
+        ("move({1, 2}, 1e999)", "{1, 2} is in 1e999, 1 times"),
+        ("look", "nothing"),
+    ],
+)
+def test_several_arguments_in_order(line: str, said: str, cli: Any, own_folder: Path) -> None:
+    ran = cli(*BANK, stdin=lines(line))
+    assert f"<tool_response>\n{said}\n</tool_response>" in ran.out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "move",
+        "move a.txt",
+        "move a.txt work often",
+        "move a.txt work 2 more",
+        "move a.txt it's",
+        'move a.txt print("my file")',
+        "move a\\ file work",
+    ],
+)
+def test_a_call_that_cannot_be_read_costs_no_turn(line: str, cli: Any, own_folder: Path) -> None:
+    ran = cli(*BANK, "--json", stdin=lines(line, "look at it", "yes"))
+    assert f"cannot read {line}; write move(name=..., folder=..., times=...)" in ran.err
+    assert "cannot read look at it; write look()" in ran.err
+    assert ran.json["episodes"][0]["turns"] == 1
+
+
+def test_what_is_no_json_value_is_text(cli: Any, own_folder: Path) -> None:
+    huge = "0x" + "f" * 5000
+    ran = cli(*BANK, stdin=lines(f"move(a, b, {huge})", "move(a, b, 1e999)", ":history", "yes"))
+    assert ran.code == 0 and "[passed" in ran.out
+    assert ran.out.count("argument `times` must be an integer") == 4
 
 
 def test_json_is_one_object_and_the_game_is_on_standard_error(cli: Any) -> None:
@@ -51,7 +108,9 @@ def test_json_is_one_object_and_the_game_is_on_standard_error(cli: Any) -> None:
 
 
 def test_a_bad_line_costs_no_turn(cli: Any) -> None:
-    typed = ["", "calculate(", ":nothing", ":rollback 1", ":rollback x", ":reset x y", "99"]
+    typed = ["", "calculate(", ":nothing", ":rollback 1", ":rollback x", ":reset x y"]
+    digits = "9" * 5000
+    typed += ["calculate", f":reset {digits}", f":rollback {digits}", f":rollback 1 {digits}", "99"]
     ran = cli(*SUM, "--json", stdin=lines(*typed))
     assert ran.json["episodes"][0]["turns"] == 1
     assert "write calculate(expression=...)" in ran.err
@@ -59,6 +118,8 @@ def test_a_bad_line_costs_no_turn(cli: Any) -> None:
     assert "no snapshot 1, there are 0" in ran.err
     assert "'x' is not a whole number" in ran.err
     assert "no command ':reset x y'" in ran.err
+    assert "cannot read calculate; write calculate(expression=...)" in ran.err
+    assert ran.err.count("999'... is not a whole number from 0 up (of at most 30 digits)") == 3
 
 
 def test_rollback_brings_state_noise_and_reward_back(cli: Any) -> None:

@@ -28,6 +28,11 @@ class Tools:
         """Mark lines."""
         return str(lines)
 
+    @tool
+    def move(self, name: str, to: str, times: int = 1) -> str:
+        """Move a file."""
+        return to
+
     @tool(name="go-back")
     def go_back(self) -> str:
         """Go back."""
@@ -42,7 +47,6 @@ READ: dict[str, tuple[str, dict[str, Any]]] = {
     'search {"query": "x", "limit": 2}': ("search", {"query": "x", "limit": 2}),
     'search {"a": 1}': ("search", {"query": '{"a": 1}'}),
     "search (1+2)*3": ("search", {"query": "(1+2)*3"}),
-    "search": ("search", {}),
     "search()": ("search", {}),
     "search(1+2)": ("search", {"query": "1+2"}),
     "search(5)": ("search", {"query": "5"}),
@@ -64,7 +68,14 @@ READ: dict[str, tuple[str, dict[str, Any]]] = {
     "mark([1], note=7)": ("mark", {"lines": [1], "note": "7"}),
     "go-back": ("go-back", {}),
     "go-back()": ("go-back", {}),
-    "go-back now": ("go-back", {}),
+    "move a.txt work": ("move", {"name": "a.txt", "to": "work"}),
+    "move 1 'my folder' 2": ("move", {"name": "1", "to": "my folder", "times": 2}),
+    'move {"name": "a", "to": "b"}': ("move", {"name": "a", "to": "b"}),
+    'search {"query": NaN}': ("search", {"query": '{"query": NaN}'}),
+    "wait NaN": ("wait", {"seconds": "NaN"}),
+    "wait(1e999)": ("wait", {"seconds": "1e999"}),
+    "mark({1, 2})": ("mark", {"lines": "{1, 2}"}),
+    "mark((1, 2))": ("mark", {"lines": [1, 2]}),
 }
 
 
@@ -81,6 +92,7 @@ def test_no_call(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        "search",
         "search(",
         "search(two words)",
         "search('a', 1, True, 4)",
@@ -94,3 +106,25 @@ def test_no_call(line: str) -> None:
 def test_a_call_that_cannot_be_read_says_how_to_write_it(line: str) -> None:
     with pytest.raises(Usage, match=r"write search\(query=\.\.\., limit=\.\.\., exact=\.\.\.\)"):
         shorthand(line, TOOLS)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "move",
+        "move a",
+        "move a b c",
+        "move a b 1 2",
+        "move a it's",
+        r"move a\ b c",
+        'move "a" b"c"',
+    ],
+)
+def test_words_that_are_not_the_arguments(line: str) -> None:
+    with pytest.raises(Usage, match=r"write move\(name=\.\.\., to=\.\.\., times=\.\.\.\)"):
+        shorthand(line, TOOLS)
+
+
+def test_words_for_a_tool_without_parameters() -> None:
+    with pytest.raises(Usage, match=r"cannot read go-back now; write go-back\(\)"):
+        shorthand("go-back now", TOOLS)

@@ -1,0 +1,187 @@
+"""What the kernel says about a session's processes, and how they are ended."""
+
+import os
+import signal
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+ROUNDS = 2000
+"""Looks that a sweep takes before it gives up; each kills all that it saw."""
+CLEAN_LOOKS = 3
+"""Without a pid namespace a process may move to another parent between two looks."""
+
+
+@dataclass(frozen=True)
+class End:
+    """How a process ended: its wait status, and the CPU seconds that it and its children used."""
+
+    status: int
+    seconds: float
+
+
+class Processes:
+    """The processes below this one. `proc` is a descriptor of a /proc that shows them.
+
+    With a pid namespace of one's own they are all that there is; without, they are this process's
+    descendants, orphans included, since it is their subreaper. What is below the processes in
+    `apart` is not looked at.
+    """
+
+    def __init__(self, proc: int, *, alone: bool) -> None:
+        self.proc = proc
+        self.alone = alone
+        self.ends: dict[int, End] = {}
+        self.zombies: set[int] = set()
+        self.apart: set[int] = set()
+        self.count = 1
+
+    # -- facts --
+
+    def read(self, path: str) -> str:
+        """A file of /proc. Raises OSError when the process is gone."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.proc)
+        try:
+            return b"".join(iter(lambda: os.read(fd, 1 << 16), b"")).decode("utf-8", "replace")
+        finally:
+            os.close(fd)
+
+    def stat(self, pid: int) -> list[str]:
+        """The fields of /proc/PID/stat from the state letter on; ["X"] when it is gone."""
+        try:
+            return self.read(f"{pid}/stat").rpartition(")")[2].split()
+        except OSError:
+            return ["X"]
+
+    def threads(self, pid: int) -> int:
+        """How many threads a process has; 0 when it is gone."""
+        fields = self.stat(pid)
+        return int(fields[17]) if len(fields) > 17 else 0
+
+    def has_thread(self, pid: int, thread: int) -> bool:
+        """Whether a process has a thread of that number."""
+        try:
+            os.stat(f"{pid}/task/{thread}", dir_fd=self.proc)
+        except OSError:
+            return False
+        return True
+
+    def descriptors(self, pid: int) -> dict[int, str]:
+        """What each open descriptor of a process is."""
+        folder = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.proc)
+        try:
+            return {int(name): os.readlink(name, dir_fd=folder) for name in os.listdir(folder)}
+        finally:
+            os.close(folder)
+
+    def offset(self, pid: int, descriptor: int) -> int:
+        """Where a process's open file stands."""
+        return int(self.read(f"{pid}/fdinfo/{descriptor}").split()[1])
+
+    def folder(self, pid: int) -> str:
+        """A process's working directory."""
+        return os.readlink(f"{pid}/cwd", dir_fd=self.proc)
+
+    def shared_mapping(self, pid: int) -> str | None:
+        """The first writable shared mapping of a process, by name."""
+        for line in self.read(f"{pid}/maps").splitlines():
+            rights = line.split(None, 2)[1]
+            if rights[1] == "w" and rights[3] == "s":
+                return (line.split(None, 5) + ["anonymous memory"])[5]
+        return None
+
+    def everyone(self) -> list[int]:
+        """All pids but this process's own."""
+        if not self.alone:
+            return self.descendants()
+        own = os.getpid()
+        return [int(name) for name in os.listdir(self.proc) if name.isdigit() and int(name) != own]
+
+    def descendants(self) -> list[int]:
+        """This process's children, their children, and so on."""
+        found: list[int] = []
+        todo = [os.getpid()]
+        while todo:
+            children = [pid for pid in self._children(todo.pop()) if pid not in self.apart]
+            found += children
+            todo += children
+        return found
+
+    def _children(self, pid: int) -> list[int]:
+        try:
+            folder = os.open(f"{pid}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.proc)
+        except OSError:
+            return []
+        try:
+            tasks = os.listdir(folder)
+        finally:
+            os.close(folder)
+        return [int(child) for task in tasks for child in self._children_of_task(pid, task)]
+
+    def _children_of_task(self, pid: int, task: str) -> list[str]:
+        try:
+            return self.read(f"{pid}/task/{task}/children").split()
+        except OSError:
+            return []
+
+    # -- ends --
+
+    def reap(self) -> None:
+        """Take note of the children that have ended."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.ends[pid] = End(status, usage.ru_utime + usage.ru_stime)
+            self.zombies.discard(pid)
+
+    def stop(self, pid: int, seconds: float = 2.0) -> bool:
+        """Stop a child for good, by the kernel's word; False when it ended, or would not.
+
+        SIGCHLD must be blocked: it is what this waits for.
+        """
+        deadline = time.monotonic() + seconds
+        os.kill(pid, signal.SIGSTOP)
+        while True:
+            got, status, usage = os.wait4(pid, os.WNOHANG | os.WUNTRACED)
+            if got and os.WIFSTOPPED(status):
+                return True
+            if got:
+                self.ends[pid] = End(status, usage.ru_utime + usage.ru_stime)
+                return False
+            left = deadline - time.monotonic()
+            if left <= 0 or signal.sigtimedwait([signal.SIGCHLD], left) is None:
+                return False
+
+    def sweep(self, spared: Collection[int]) -> int:
+        """Kill all but the spared, until looks find none. Returns how many were there to kill."""
+        killed: set[int] = set()
+        clean = 0
+        for _ in range(ROUNDS):
+            self.reap()
+            everyone = self.everyone()
+            rest = [pid for pid in everyone if pid not in spared and pid not in self.zombies]
+            dead = {pid for pid in rest if self.stat(pid)[0] in "ZX"}
+            self.zombies |= dead
+            rest = [pid for pid in rest if pid not in dead]
+            clean = 0 if rest else clean + 1
+            if clean >= (1 if self.alone else CLEAN_LOOKS):
+                self.count = len(everyone) + 1
+                return len(killed)
+            for pid in rest:
+                kill(pid)
+                killed.add(pid)
+            if rest and len(killed) > 64:
+                time.sleep(0.001)
+        raise RuntimeError("processes that do not die")
+
+
+def kill(pid: int) -> None:
+    """SIGKILL; nothing when it is gone."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

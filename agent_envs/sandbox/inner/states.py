@@ -1,0 +1,284 @@
+"""The states of a session, and how one of them forks the next call.
+
+A *state* is a process that has finished a call and is stopped. A call is a fork of the current
+state; if it ends well it is the next current state. So a snapshot keeps a state that is there
+anyway, and a rollback says which state the next call is forked from: neither forks.
+"""
+
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_envs.sandbox.inner.processes import Processes
+from agent_envs.sandbox.inner.setup import Setup
+from agent_envs.sandbox.inner.system import pidfd_getfd
+from agent_envs.sandbox.inner.watch import Gone, Watch
+from agent_envs.sandbox.inner.wire import send
+
+FORK_SECONDS = 5.0
+"""How long a state may take to fork; one that takes longer is given up."""
+RUNNING, KEPT = 1000, 500
+"""oom_score_adj: when memory runs out, what runs goes first, then what snapshots hold, and the
+supervisor last."""
+MOST_PROCESSES = 8192
+WORD_SIZE = 64
+DEVICES = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")}
+HELLO, DONE = b"hello", b"done"
+
+
+@dataclass
+class State:
+    """A process that model code ran in, stopped (or, while its call lasts, running)."""
+
+    pid: int
+    command: socket.socket
+    own: str
+    """How its command socket is named among its descriptors."""
+    pidfd: int
+    uses: int = 1
+    """The snapshots that hold it, and one for being the current state."""
+    places: dict[int, str] = field(default_factory=dict)
+    """Its open files by name when its call ended, and under -1 its working directory."""
+    offsets: dict[int, int] = field(default_factory=dict)
+    """Where the open files stood; forks share them."""
+    most_processes: int = 0
+    """Its soft limit, which forks inherit."""
+    kept: bool = False
+    """Whether a snapshot has held it."""
+
+
+class States:
+    """All states of a session. `first` has never run model code, and is never given up."""
+
+    def __init__(self, setup: Setup, processes: Processes, watch: Watch, first: State) -> None:
+        self.setup = setup
+        self.processes = processes
+        self.watch = watch
+        self.first = self.current = first
+        first.uses = 2
+        self._prefer_to_kill(first, RUNNING)
+        self.by_pid = {first.pid: first}
+
+    # -- forking --
+
+    def fork(self, state: State, order: dict[str, Any], fds: list[int]) -> State | None:
+        """Let a state go on just long enough to fork. The kernel says who the child is."""
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        mine.setblocking(False)
+        mine.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        own = f"socket:[{os.fstat(theirs.fileno()).st_ino}]"
+        self._limit_processes(state)
+        try:
+            signal.pidfd_send_signal(state.pidfd, signal.SIGCONT)
+            send(state.command, order, [theirs.fileno(), *fds])
+        except OSError:
+            self._lose(state)
+            return None
+        finally:
+            theirs.close()
+        pid = self._hello(state, mine)
+        try:
+            signal.pidfd_send_signal(state.pidfd, signal.SIGSTOP)
+            if pid is None or pid in self.by_pid or os.getpgid(pid) != pid:
+                return None
+            call = State(pid, mine, own, os.pidfd_open(pid))
+        except OSError:
+            return None
+        call.most_processes = state.most_processes
+        if state.kept:
+            self._prefer_to_kill(call, RUNNING)
+        return call
+
+    def _hello(self, state: State, sock: socket.socket) -> int | None:
+        """The pid that says hello. A state that does not say anything in time is given up."""
+        if self.watch.notifications:
+            self.watch.notifications.forking = state.pid
+        deadline = time.monotonic() + FORK_SECONDS
+        event = self.watch.first([sock.fileno(), state.pidfd], deadline)
+        if self.watch.notifications:
+            self.watch.notifications.forking = None
+        if event != sock.fileno():
+            self._lose(state)
+            return None
+        return word(sock, HELLO)
+
+    def _limit_processes(self, state: State) -> None:
+        """What is there now and `processes` more: the fork inherits it from the stopped state."""
+        soft = min(self.processes.count + 1 + self.setup.processes, MOST_PROCESSES)
+        if not self.setup.alone or soft == state.most_processes:
+            return
+        try:
+            resource.prlimit(state.pid, resource.RLIMIT_NPROC, (soft, MOST_PROCESSES))
+            state.most_processes = soft
+        except OSError:
+            return  # it is gone, as the order that follows will find
+
+    def keep(self, state: State) -> None:
+        """A snapshot holds it from now on."""
+        state.uses += 1
+        if not state.kept:
+            state.kept = True
+            self._prefer_to_kill(state, KEPT)
+
+    def _prefer_to_kill(self, state: State, how_much: int) -> None:
+        try:
+            name = f"{state.pid}/oom_score_adj"
+            fd = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=self.processes.proc)
+        except OSError:
+            return  # gone, or not allowed here: nothing hangs on it
+        try:
+            os.write(fd, str(how_much).encode())
+        except OSError:
+            pass
+        finally:
+            os.close(fd)
+
+    # -- becoming a state --
+
+    def adopt(self, call: State) -> dict[str, Any] | None:
+        """Make a call that says that it is done the current state: stop it, end what it left.
+
+        Returns how many processes and threads that were; None if the call did not live to it.
+        """
+        if not self.processes.stop(call.pid):
+            return None
+        killed = self.processes.sweep({*self.by_pid, call.pid})
+        threads = self.processes.threads(call.pid)
+        if threads < 1:
+            return None
+        new = self._without_threads(call) if threads > 1 else call
+        if new is None or not self._note_files(new):
+            return None
+        self.by_pid[new.pid] = new
+        old, self.current = self.current, new
+        self.release(old)
+        return {"killed": killed, "threads": threads - 1}
+
+    def _without_threads(self, call: State) -> State | None:
+        """A fork has only the thread that forks; the original, whose threads run on, is ended."""
+        self.by_pid[call.pid] = call
+        new = self.fork(call, {}, [])
+        if new:
+            deadline = time.monotonic() + FORK_SECONDS
+            done = self.watch.first([new.command.fileno(), new.pidfd], deadline)
+            well = done == new.command.fileno() and word(new.command, DONE) == new.pid
+            new = new if well and self.processes.stop(new.pid) else None
+        self._forget(call)
+        self.processes.sweep({*self.by_pid, new.pid} if new else self.by_pid)
+        return new
+
+    def _note_files(self, state: State) -> bool:
+        try:
+            descriptors = self.processes.descriptors(state.pid)
+            state.places = {fd: to for fd, to in descriptors.items() if to.startswith("/")}
+            files = [fd for fd, to in state.places.items() if to not in DEVICES]
+            state.offsets = {fd: self.processes.offset(state.pid, fd) for fd in files}
+            state.places[-1] = self.processes.folder(state.pid)
+        except OSError:
+            return False
+        return True
+
+    # -- going back --
+
+    def go_to(self, state: State) -> None:
+        """Fork the next call from this state."""
+        self.put_offsets_back(state)
+        old, self.current = self.current, state
+        state.uses += 1
+        self.release(old)
+
+    def put_offsets_back(self, state: State) -> None:
+        """Set open files to where they stood when the state's call ended."""
+        for fd, offset in state.offsets.items():
+            try:
+                copy = pidfd_getfd(state.pidfd, fd)
+            except OSError:
+                continue
+            os.lseek(copy, offset, os.SEEK_SET)
+            os.close(copy)
+
+    def release(self, state: State) -> None:
+        """One use less; without any the state ends."""
+        state.uses -= 1
+        if state.uses == 0:
+            self._forget(state)
+
+    def _forget(self, state: State) -> None:
+        end(state)
+        self.by_pid.pop(state.pid, None)
+
+    def _lose(self, state: State) -> None:
+        """A state died or hangs: the model's loss. The session goes on from its first state."""
+        if state is self.first:
+            raise Gone
+        kill(state)
+        self.by_pid.pop(state.pid, None)
+        if state is self.current:
+            self.current = self.first
+            self.first.uses += 1
+            self.release(state)
+
+    # -- what a stopped process cannot hold for itself --
+
+    def is_dead(self, state: State) -> bool:
+        """Whether a state has been lost."""
+        return state.pid not in self.by_pid or bool(select.select([state.pidfd], [], [], 0)[0])
+
+    def obstacle(self, state: State) -> str | None:
+        """Why a state cannot be frozen, by name; None if it can."""
+        for fd, to in self.processes.descriptors(state.pid).items():
+            if to != state.own and (not to.startswith("/") or to.endswith(" (deleted)")):
+                return f"descriptor {fd} is {to}"
+        mapping = self.processes.shared_mapping(state.pid)
+        return f"a shared mapping of {mapping}" if mapping else None
+
+    def misplaced(self, state: State) -> str | None:
+        """An open file, or the working directory, that is no longer where it was; None if all are.
+
+        The files of a kept state may have been replaced by others of the same name.
+        """
+        now = self.processes.descriptors(state.pid)
+        now[-1] = self.processes.folder(state.pid)
+        for fd, place in state.places.items():
+            if now.get(fd) != place:
+                return place
+        return None
+
+
+def end(state: State) -> None:
+    """Kill a state's process, by a pidfd that cannot mean another one, and let go of it."""
+    if state.pidfd >= 0:
+        kill(state)
+        state.command.close()
+        os.close(state.pidfd)
+        state.pidfd = -1
+
+
+def kill(state: State) -> None:
+    """SIGKILL, wherever the process stands."""
+    try:
+        signal.pidfd_send_signal(state.pidfd, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def word(sock: socket.socket, expected: bytes) -> int | None:
+    """The pid, by the kernel's credentials, of who says the expected word; else None.
+
+    There is room for the credentials and nothing more: no descriptor can come along.
+    """
+    try:
+        data, ancillary, _, _ = sock.recvmsg(WORD_SIZE, socket.CMSG_SPACE(12))
+    except OSError:
+        return None
+    for _, kind, raw in ancillary:
+        if kind == socket.SCM_CREDENTIALS and data == expected:
+            pid: int = struct.unpack("3i", raw)[0]
+            return pid
+    return None

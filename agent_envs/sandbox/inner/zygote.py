@@ -1,0 +1,263 @@
+"""The zygote: a clean interpreter that imports once, then clones itself into sessions.
+
+    python -c BOOT control-socket archive '{"backend": ..., "host": pidfd, ...}'
+
+It lives as long as the host: it watches the host's process, and the other end of its socket.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from agent_envs.sandbox.inner import rooms, seccomp, session, state, system
+from agent_envs.sandbox.inner.processes import Processes
+from agent_envs.sandbox.inner.setup import NAMESPACE, SUBPROCESS
+from agent_envs.sandbox.inner.wire import receive, send
+
+ADDR_NO_RANDOMIZE = 0x0040000
+GO = "go"
+END_SECONDS = 5
+BLOCK, LARGEST_SMALL, POOL, POOL_HEADER = 16, 512, 1 << 14, 48
+"""How CPython lays out small objects; if another version does it otherwise, little is lost."""
+BYTES_HEADER = sys.getsizeof(b"")
+MOST_GAPS = 4000
+USUAL = """argparse ast base64 bisect calendar collections contextlib copy csv ctypes dataclasses
+    datetime decimal difflib enum fractions functools glob gzip hashlib heapq inspect io itertools
+    json math numbers operator os pathlib pickle pprint queue random re secrets shutil
+    statistics string struct subprocess tempfile textwrap threading time traceback types typing
+    unittest uuid zlib""".split()
+"""Imported before the first session, so that a cell's import costs nothing."""
+
+
+def main() -> None:
+    """Exec once more without address randomisation, then serve."""
+    control_fd, _, text = sys.argv[1:4]
+    options = json.loads(text)
+    if GO not in sys.argv and fixed_addresses():
+        os.execv(sys.executable, [*sys.orig_argv, GO])
+    control = socket.socket(fileno=int(control_fd))
+    control.set_inheritable(False)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one for each session, each snapshot
+    if os.getuid() == 0:
+        with contextlib.suppress(PermissionError):  # in a user namespace that forbids it
+            os.setgroups([])
+    for number in session.IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    sys.path += options["path"]
+    missing = warm(USUAL) or warm(options["warm"])
+    if missing:
+        send(control, {"failed": missing})
+        return
+    zygote = Zygote(control, options)
+    state.prepare(options["path"])
+    zygote.serve()
+
+
+def fixed_addresses() -> bool:
+    """Ask that the next exec puts everything at the same addresses; False where that is refused."""
+    return bool(system.LIBC.personality(ADDR_NO_RANDOMIZE) >= 0)
+
+
+def warm(names: list[str]) -> str:
+    """Import modules. Returns what went wrong, if anything."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            return f"import {name}: {type(error).__name__}: {error}"
+    return ""
+
+
+@contextlib.contextmanager
+def acting_as(uid: int | None) -> Iterator[None]:
+    """Clone as another uid and gid: a user namespace belongs to who makes it. Root comes back."""
+    if uid is None:
+        yield
+        return
+    os.setresgid(uid, uid, 0)
+    os.setresuid(uid, uid, 0)
+    system.prctl(system.PR_SET_DUMPABLE, 1)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+        os.setresgid(0, 0, 0)
+
+
+def remove_base(base: str) -> None:
+    """Remove the folder of a session that could not do it itself."""
+    try:
+        folder = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    session.remove_base(folder, base)
+
+
+def build_rooms(read: list[str]) -> dict[str, str] | None:
+    """Do once, in a mount namespace of one's own, what all sessions have in common.
+
+    Returns what is left to do; None, all of it, where this machine only lets sessions do it.
+    """
+    uid, gid = os.getuid(), os.getgid()
+    try:
+        if uid == 0:
+            system.call("unshare", system.NEW_MOUNTS)
+        else:
+            system.call("unshare", system.NEW_MOUNTS | system.NEW_USER)
+            session.map_user(uid, gid, inside=(uid, gid))
+    except OSError:
+        return None
+    return rooms.build(read)
+
+
+def fill_gaps() -> list[object]:
+    """Use up the free blocks between Python's small objects. The result must be kept.
+
+    What a session allocates then lies together on fresh pages, instead of making it copy a shared
+    page for every gap; and it lies at the same addresses in every session.
+    """
+    kept: list[object] = []
+    for size in range(2 * BLOCK, LARGEST_SMALL + 1, BLOCK):
+        for _ in range(MOST_GAPS):
+            filler = bytes(max(0, size - BYTES_HEADER))
+            kept.append(filler)
+            if id(filler) % POOL == POOL_HEADER:  # the first of a fresh pool
+                break
+    return kept
+
+
+class Session(NamedTuple):
+    """A supervisor's pid, and what it may leave: a folder of the host's, a cgroup."""
+
+    pid: int
+    base: str
+    group: str
+
+
+class Zygote:
+    """One zygote: the host's socket, and the sessions that are alive."""
+
+    def __init__(self, control: socket.socket, options: dict[str, Any]) -> None:
+        self.control = control
+        self.backend: str = options["backend"]
+        self.host: int = options["host"]
+        self.lifeline, self.held = os.pipe()
+        self.sessions: dict[int, Session] = {}
+        self.groups: set[str] = set()
+        self.group_folder = -1
+        if options["groups"]:
+            self.group_folder = os.open(options["groups"], os.O_RDONLY | os.O_DIRECTORY)
+        self.filled: list[object] = []
+        self.filters = {"supervisor": seccomp.supervisor_filter()} if self.walled else {}
+        if self.walled:
+            alone = self.backend == NAMESPACE
+            self.filters[self.backend] = seccomp.model_filter(shared_kernel_view=not alone)
+        self.late = build_rooms(options["read"]) if self.backend == NAMESPACE else None
+        if self.backend != NAMESPACE:
+            system.prctl(system.PR_SET_CHILD_SUBREAPER, 1)
+            proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self.processes = Processes(proc, alone=False)
+
+    @property
+    def walled(self) -> bool:
+        """Whether this backend has filters at all."""
+        return self.backend != SUBPROCESS
+
+    def serve(self) -> None:
+        """Start a session for each message, until the host is gone; then end them all."""
+        gc.collect()
+        self.filled = fill_gaps()
+        gc.freeze()
+        send(self.control, {"ready": True})
+        poll = select.poll()
+        poll.register(self.control, select.POLLIN)
+        poll.register(self.host, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll()}
+            for pidfd in ready & set(self.sessions):
+                poll.unregister(pidfd)
+                self.bury(pidfd)
+            if self.host in ready:
+                break
+            if self.control.fileno() in ready:
+                message, fds = receive(self.control, fds=1)
+                if message is None:
+                    break
+                started = self.start(fds[0], message)
+                if started is not None:
+                    poll.register(started, select.POLLIN)
+        self.end()
+
+    def start(self, host: int, wanted: dict[str, Any]) -> int | None:
+        """Clone a session that talks to `host`; tell the control socket its pidfd."""
+        uid = os.getuid() if wanted["uid"] is None else wanted["uid"]
+        gid = os.getgid() if wanted["uid"] is None else wanted["uid"]
+        try:
+            with acting_as(wanted["uid"]):
+                pid = system.clone(system.NEW_NAMESPACES if self.backend == NAMESPACE else 0)
+                if pid == 0:
+                    self.leave()
+                    sock = socket.socket(fileno=host)
+                    session.run(sock, self.lifeline, self.filters, uid, gid, self.late)
+        except OSError as error:
+            os.close(host)
+            send(self.control, {"failed": str(error)})
+            return None
+        pidfd = os.pidfd_open(pid)
+        self.sessions[pidfd] = Session(pid, wanted["base"], wanted["group"])
+        send(self.control, {"pid": pid}, [pidfd])
+        os.close(host)
+        return pidfd
+
+    def leave(self) -> None:
+        """In a session: let go of what is the zygote's."""
+        for fd in (self.control.detach(), self.held, self.host, *self.sessions):
+            os.close(fd)
+
+    def bury(self, pidfd: int) -> None:
+        """A session has ended: what is left of it, if it was killed, ends too."""
+        ended = self.sessions.pop(pidfd)
+        os.close(pidfd)
+        try:
+            os.waitpid(ended.pid, 0)
+        except ChildProcessError:
+            pass  # the last sweep has reaped it
+        if self.backend != NAMESPACE:
+            self.processes.apart = {live.pid for live in self.sessions.values()}
+            self.processes.sweep(())
+            remove_base(ended.base)
+        # The host reads the group before it removes it: only its end makes that the zygote's task.
+        self.groups = {*filter(self.is_group, self.groups), ended.group} - {""}
+
+    def end(self) -> None:
+        """Let go of the lifeline, and wait for the sessions to end in good order."""
+        os.close(self.held)
+        self.control.close()
+        for pidfd in list(self.sessions):
+            if self.backend == NAMESPACE:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            elif not select.select([pidfd], [], [], END_SECONDS)[0]:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            select.select([pidfd], [], [], END_SECONDS)
+            self.bury(pidfd)
+        for group in filter(self.is_group, self.groups):
+            os.rmdir(group, dir_fd=self.group_folder)
+
+    def is_group(self, name: str) -> bool:
+        """Whether a cgroup that the host made is still there."""
+        try:
+            os.stat(name, dir_fd=self.group_folder)
+        except FileNotFoundError:
+            return False
+        return True

@@ -1,0 +1,120 @@
+"""What this machine can do, found out by doing it: a dry run of a whole session."""
+
+import functools
+import warnings
+from dataclasses import dataclass
+
+from agent_envs.errors import BackendUnavailable
+from agent_envs.sandbox.backends import BACKENDS, Backend, Capabilities
+from agent_envs.sandbox.channel import SessionLost
+from agent_envs.sandbox.inner.setup import LANDLOCK, NAMESPACE, SUBPROCESS
+from agent_envs.sandbox.interpreter import Inside, choose
+from agent_envs.sandbox.settings import Limits
+
+AUTO = (NAMESPACE, LANDLOCK)
+"""What `backend="auto"` tries, the strongest first."""
+ADVICE = {
+    NAMESPACE: "in a container, start it with --security-opt seccomp=unconfined --security-opt "
+    "systempaths=unconfined, or use a kernel and a user that may make user namespaces",
+    LANDLOCK: "use a kernel from 6.2 on with Landlock and seccomp",
+    SUBPROCESS: "use Linux",
+}
+
+
+class SandboxWarning(UserWarning):
+    """A sandbox that is weaker than one might think."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a dry run of a backend showed."""
+
+    backend: str
+    works: bool
+    why: str = ""
+    """What does not work, and what to do about it; "" if it works."""
+    capabilities: Capabilities | None = None
+
+
+def probe(backend: str, inside: Inside | None = None) -> Report:
+    """Start a session, run a call in it, snapshot and roll back; say what came of it.
+
+    Raises ValueError for a backend that is not known. The answer is kept for this process.
+    """
+    if backend not in BACKENDS:
+        raise ValueError(f"no backend {backend!r}; there are auto, {', '.join(BACKENDS)}")
+    try:
+        return _probe(backend, inside or choose(None, ()))
+    except BackendUnavailable as error:
+        return Report(backend, False, str(error))
+
+
+@functools.cache
+def _probe(name: str, inside: Inside) -> Report:
+    backend = BACKENDS[name]
+    lacking = backend.lacks()
+    if lacking:
+        return Report(backend.name, False, lacking)
+    try:
+        dry_run(backend, inside)
+    except (BackendUnavailable, SessionLost, OSError) as error:
+        why = (
+            f"{error or type(error).__name__}: {ADVICE.get(backend.name, 'see its documentation')}"
+        )
+        return Report(backend.name, False, why)
+    return Report(backend.name, True, "", backend.capabilities())
+
+
+def dry_run(backend: Backend, inside: Inside) -> None:
+    """A call, a snapshot and a rollback in a session of its own. Raises what goes wrong."""
+    channel = backend.start(inside, Limits())
+    try:
+        outcome = channel.call({"code": "6 * 7", "name": "<probe>"}, 30, 1000)
+        if outcome.word.get("value") != "42":
+            raise OSError(f"a call does not come back: {outcome.facts}")
+        taken = channel.ask("snapshot")
+        if "snapshot" not in taken or "back" not in channel.ask("rollback", snapshot=1):
+            raise OSError(f"no snapshot can be taken: {taken}")
+    finally:
+        channel.close()
+
+
+def probe_all() -> list[Report]:
+    """A report on every backend, the strongest first."""
+    return [probe(name) for name in BACKENDS]
+
+
+def pick(name: str, inside: Inside, *, strict: bool) -> tuple[Backend, Capabilities]:
+    """The backend that is asked for, or with "auto" the strongest that works.
+
+    Raises BackendUnavailable with every reason. `strict` takes only one that enforces everything.
+    """
+    reasons = []
+    for candidate in AUTO if name == "auto" else (name,):
+        report = probe(candidate, inside)
+        lacking = report.capabilities.missing() if strict and report.capabilities else []
+        if report.capabilities and not lacking:
+            return BACKENDS[candidate], report.capabilities
+        reasons.append(f"{candidate}: {report.why or 'strict=True asks for ' + '; '.join(lacking)}")
+    hint = "; agent-envs doctor shows what there is" if name == "auto" else ""
+    raise BackendUnavailable(f"no sandbox for untrusted code here. {'. '.join(reasons)}{hint}")
+
+
+@functools.cache
+def warn_once(capabilities: Capabilities) -> None:
+    """Say what a sandbox does not enforce, the first time that it is used."""
+    lacking = capabilities.missing()
+    if capabilities.backend == SUBPROCESS:
+        warnings.warn(
+            "the subprocess backend has limits and no isolation at all: code in it can read and "
+            "change whatever its user can, and use the network",
+            SandboxWarning,
+            stacklevel=4,
+        )
+    elif lacking:
+        warnings.warn(
+            f"the {capabilities.backend} sandbox has no {'; no '.join(lacking)}. "
+            "strict=True refuses to run like that",
+            SandboxWarning,
+            stacklevel=4,
+        )

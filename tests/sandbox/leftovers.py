@@ -1,0 +1,75 @@
+"""What sandboxes may leave behind: found by looking at the whole machine."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_envs.sandbox.cgroup import find_place
+from agent_envs.sandbox.identity import PER_PROCESS, RANGE
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Processes below a host, and what carries its pid or our prefix."""
+
+    processes: frozenset[int]
+    groups: frozenset[str]
+    folders: frozenset[str]
+    mounts: int
+
+
+def descendants(root: int) -> set[int]:
+    """All processes below one."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                stat = Path(f"/proc/{name}/stat").read_text()
+            except OSError:
+                continue
+            parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
+    found = {root}
+    while grown := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= grown
+    return found - {root}
+
+
+def traces(host: int) -> Traces:
+    """What there is now."""
+    place = find_place()
+    groups = {str(path) for path in place[0].glob(f"agent-envs-{host}-*")} if place else set()
+    found = [path for top in ("/dev/shm", "/tmp") for path in Path(top).glob("agent-envs-*")]
+    folders = {str(path) for path in found if belongs_to(host, path)}
+    mounts = len(Path("/proc/self/mountinfo").read_text().splitlines())
+    return Traces(frozenset(descendants(host)), frozenset(groups), frozenset(folders), mounts)
+
+
+def belongs_to(host: int, path: Path) -> bool:
+    """Whether a folder is of a session of this host, which gives out uids by its pid."""
+    try:
+        uid = path.stat().st_uid
+    except FileNotFoundError:
+        return False
+    if os.getuid() != 0:
+        return uid == os.getuid()
+    return uid in RANGE and (RANGE.index(uid) - host * PER_PROCESS) % len(RANGE) < PER_PROCESS
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there, and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Whether a condition comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,186 @@
+"""Nothing stays behind: after close, after a lost session, after the host is killed or stopped."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_envs.sandbox import Sandbox, SandboxClosed, close_zygotes
+from tests.sandbox.conftest import Make
+from tests.sandbox.leftovers import alive, descendants, traces, wait_until
+
+ROOT = Path(__file__).parents[2]
+HOST = """
+import sys, threading, warnings
+warnings.simplefilter("ignore")
+from agent_envs.sandbox import Sandbox
+boxes = [Sandbox(sys.argv[1]) for _ in range(3)]
+for box in boxes:
+    box.run_python("import os\\nopen('f', 'w').write('x')")
+    box.snapshot()
+    box.run_python("y = 1")
+busy = "import os\\nfor i in range(5):\\n  if os.fork() == 0: os.setsid()\\nwhile True: pass"
+threading.Thread(target=boxes[0].run_python, args=(busy,), kwargs={"seconds": 60}).start()
+print("ready", flush=True)
+boxes[1].run_python("import time; time.sleep(60)", seconds=60)
+"""
+
+
+@pytest.fixture
+def host(backend: str) -> Iterator["subprocess.Popen[str]"]:
+    """A process with three sandboxes, two of them in the middle of a call."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOST, backend],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    wait_until(lambda: len(descendants(process.pid)) > 10)
+    with process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_host_that_is_ended_leaves_nothing(
+    host: "subprocess.Popen[str]", backend: str, number: int
+) -> None:
+    before = traces(host.pid)
+    assert len(before.processes) > 10
+    assert len(before.folders) == (0 if backend == "namespace" else 3) or os.getuid() != 0
+    if number == signal.SIGINT:
+        os.killpg(host.pid, number)  # as a terminal does: everybody in the group gets it
+        wait_until(lambda: not alive(host.pid), 3)
+        host.kill()  # its other thread is still in a call
+    else:
+        host.send_signal(number)
+    assert wait_until(lambda: not any(map(alive, before.processes))), "processes"
+    assert wait_until(lambda: not traces(host.pid).groups), "cgroups"
+    assert wait_until(lambda: not traces(host.pid).folders), "folders"
+
+
+@pytest.mark.parametrize("victim", ["zygote", "supervisor"])
+def test_killed_servants_take_everything_with_them(
+    host: "subprocess.Popen[str]", victim: str
+) -> None:
+    before = traces(host.pid)
+    zygotes = [pid for pid in before.processes if parent(pid) == host.pid]
+    supervisors = [pid for pid in before.processes if parent(pid) in zygotes]
+    assert len(zygotes) == 1 and len(supervisors) == 3
+    spared = set() if victim == "zygote" else set(zygotes)
+    for pid in zygotes if victim == "zygote" else supervisors:
+        os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not any(alive(pid) for pid in before.processes - spared))
+    host.kill()
+    assert wait_until(lambda: not traces(host.pid).folders)
+
+
+def parent(pid: int) -> int:
+    """A process's parent."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_close_leaves_the_zygote_and_nothing_else(backend: str, make: Make) -> None:
+    make(backend).close()
+    before, descriptors = traces(os.getpid()), set(os.listdir("/proc/self/fd"))
+    boxes = [make(backend) for _ in range(3)]
+    for box in boxes:
+        box.run_python("import os\nif os.fork() == 0: os.setsid()")
+        box.snapshot()
+        box.run_python("while True: pass", seconds=0.1)
+        box.write_file("a/b", "c")
+    assert len(traces(os.getpid()).processes) > len(before.processes)
+    for box in boxes:
+        box.close()
+    assert wait_until(lambda: traces(os.getpid()) == before), (traces(os.getpid()), before)
+    assert set(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_zygotes_can_be_closed_and_start_again(backend: str, make: Make) -> None:
+    box = make(backend)
+    close_zygotes()
+    assert wait_until(lambda: not descendants(os.getpid()))
+    assert box.run_python("1").ended in ("killed", "ok")
+    assert box.run_python("2").value == "2", "a new session in a new zygote"
+
+
+def test_lost_session_is_the_models_failure(backend: str, make: Make) -> None:
+    box = make(backend)
+    box.run_python("x = 1; open('f', 'w').write('1')")
+    before = box.snapshot()
+    before_killed = descendants(os.getpid())
+    other = make(backend)
+    other.close()
+    supervisor = next(pid for pid in before_killed if parent(parent(pid)) == os.getpid())
+    os.kill(supervisor, signal.SIGKILL)
+    result = box.run_python("x")
+    assert result.ended == "killed" and "sandbox was lost" in result.notes[0]
+    assert "NameError" in (box.run_python("x").error or "")
+    box.rollback(before)
+    assert box.run_python("x, open('f').read()").value == "(1, '1')"
+
+
+def test_interrupt_ends_the_call_and_the_sandbox_goes_on(box: Sandbox) -> None:
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    box.run_python("x = 1")
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            box.run_python("x = 2\nwhile True: pass", seconds=60)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert box.run_python("x").value == "1"
+
+
+def in_a_fork(box: Sandbox, queue: "multiprocessing.Queue[object]") -> None:
+    """What a worker that was forked may do with its parent's sandbox, and with one of its own."""
+    box.close()
+    with Sandbox(box.capabilities.backend) as own:
+        queue.put(own.run_python("6 * 7").value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_fork_of_the_host_leaves_the_parents_sandboxes_alone(backend: str, make: Make) -> None:
+    box = make(backend)
+    box.run_python("x = 1")
+    context = multiprocessing.get_context("fork")
+    queue: multiprocessing.Queue[object] = context.Queue()
+    worker = context.Process(target=in_a_fork, args=(box, queue))
+    worker.start()
+    assert queue.get(timeout=30) == "42"
+    worker.join()
+    assert worker.exitcode == 0
+    assert box.run_python("x").value == "1"
+
+
+def test_closing_many_while_they_run(backend: str, make: Make) -> None:
+    boxes = [make(backend) for _ in range(4)]
+    ended = []
+
+    def run(box: Sandbox) -> None:
+        try:
+            while True:
+                box.run_python("x = 1")
+        except SandboxClosed:
+            ended.append(box)
+
+    threads = [threading.Thread(target=run, args=(box,)) for box in boxes]
+    for thread in threads:
+        thread.start()
+    for box in boxes:
+        box.close()
+    for thread in threads:
+        thread.join(20)
+    assert len(ended) == 4
