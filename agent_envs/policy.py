@@ -6,18 +6,23 @@ import random
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from agent_envs.env import ToolEnv
+from agent_envs.episode import frozen
+from agent_envs.plain import to_plain
 from agent_envs.sampling import sample
 from agent_envs.streams import derive
 from agent_envs.task import Task, TaskSource
-from agent_envs.turns import Action, Malformed, Message, Move, ToolCall
-
-if TYPE_CHECKING:
-    from agent_envs.env import ToolEnv
+from agent_envs.turns import Action, Malformed, Message, Move, Sample, ToolCall
 
 Messages: TypeAlias = list[Message]
 Answer: TypeAlias = tuple[Hashable, Action | Exception]
+EnvLike: TypeAlias = str | EnvSpec | type[ToolEnv] | ToolEnv
+"""An environment by its id, its class, or one of it."""
 
 T = TypeVar("T")
 
@@ -159,12 +164,52 @@ class BatchPolicy(Policy):
             return [failed] * len(batch)
 
 
-def oracle(env: "type[ToolEnv]", tasks: TaskSource | None = None) -> ScriptedPolicy:
-    """Plays an environment's gold solutions. It finds the task by its prompt."""
-    by_prompt = {task.prompt: task for task in (env.tasks if tasks is None else tasks)}
+def check_policy(policy: object) -> None:
+    """Raise TypeError, which says what to do, for what is no policy: a plain function above all."""
+    if not isinstance(policy, Policy):
+        raise TypeError(
+            f"{policy!r:.80} is no Policy: wrap a function in ScriptedPolicy(f) if it takes one "
+            "conversation, in BatchPolicy(f) if it takes a list of them"
+        )
+
+
+def check_action(answer: object) -> Action | Exception:
+    """A policy's answer where it is well formed, else a TypeError that says what is wrong in it.
+
+    A text becomes an Action; an exception stays what it is. What a native call names and passes
+    may be anything that JSON has: it is the model's, see `native_move`.
+    """
+    return answer if isinstance(answer, Exception) else _tried(_checked, answer)
+
+
+def native_move(calls: list[ToolCall]) -> Move:
+    """The native calls of a checked action as a move, which shares nothing with them.
+
+    Malformed where one names no tool, where they are too many, or where their arguments are nested
+    too deeply. Arguments that are no object are left to the env, which refuses that call alone, as
+    it does where a call is written as text.
+    """
+    if not all(isinstance(call.name, str) for call in calls):
+        return Malformed("the name of a tool call must be a string")
+    try:
+        return frozen(calls)
+    except ValueError as error:
+        return Malformed(str(error))
+
+
+def oracle(env: EnvLike, tasks: TaskSource | None = None) -> ScriptedPolicy:
+    """Plays an environment's gold solutions. It finds the task by its prompt.
+
+    Raises TypeError for what is no environment, ValueError where there are no tasks.
+    """
+    kind, own = _looked_up(env)
+    source = own if tasks is None else tasks
+    if source is None:
+        raise ValueError(f"{kind.__name__} has no tasks of its own: give some, or one of its envs")
+    by_prompt = {task.prompt: task for task in source}
 
     def act(messages: Messages) -> Action:
-        return _say(env.oracle(_find(by_prompt, messages), messages))
+        return _say(kind.oracle(_find(by_prompt, messages), messages))
 
     return ScriptedPolicy(act)
 
@@ -174,18 +219,37 @@ def null() -> ScriptedPolicy:
     return ScriptedPolicy(lambda messages: _say("I do not know."))
 
 
-def randomly(env: "type[ToolEnv]") -> ScriptedPolicy:
-    """Calls tools with random arguments and answers at random; a function of the conversation."""
+def randomly(env: EnvLike) -> ScriptedPolicy:
+    """Calls tools with random arguments and answers at random; a function of the conversation.
+
+    Raises TypeError for what is no environment.
+    """
+    tools = _looked_up(env)[0].tools
 
     def act(messages: Messages) -> Action:
         rng = random.Random(derive("random policy", json.dumps(messages, default=repr)))
-        if env.tools and rng.random() < 0.7:
-            tool = env.tools[rng.choice(sorted(env.tools))]
+        if tools and rng.random() < 0.7:
+            tool = tools[rng.choice(sorted(tools))]
             arguments = sample(tool.schema["function"]["parameters"], rng)
             return _say([ToolCall(tool.name, arguments)])
         return _say(str(rng.randrange(10 ** rng.randrange(1, 9))))
 
     return ScriptedPolicy(act)
+
+
+def _looked_up(env: object) -> tuple[type[ToolEnv], TaskSource | None]:
+    """The class of an environment, and the tasks that it has."""
+    if isinstance(env, str | EnvSpec):
+        made: gymnasium.Env[Any, Any] = gymnasium.make(env)
+        try:
+            return _looked_up(made.unwrapped)
+        finally:
+            made.close()
+    inner = env.unwrapped if isinstance(env, gymnasium.Env) else env
+    kind = inner if isinstance(inner, type) else type(inner)
+    if not issubclass(kind, ToolEnv):
+        raise TypeError(f"{env!r:.80} is no id, no class and no instance of a ToolEnv")
+    return kind, getattr(inner, "tasks", None)
 
 
 def _find(by_prompt: dict[str, Task], messages: Messages) -> Task:
@@ -210,9 +274,31 @@ def _tried(act: Callable[[T], Action], given: T) -> Action | Exception:
         return error
 
 
-def _action(turn: Action | str) -> Action:
+def _action(turn: object) -> Action:
     if isinstance(turn, str):
         return Action(turn)
     if isinstance(turn, Action):
         return turn
     raise TypeError(f"a policy's turn is a str or an Action, not {turn!r:.80}")
+
+
+def _checked(answer: object) -> Action:
+    action = _action(answer)
+    _check("text", action.text, str)
+    _check("sample", action.sample, Sample | None)
+    _check("cut", action.cut, bool)
+    _check("calls", action.calls, list | None)
+    for call in action.calls or ():
+        _check("calls: an item", call, ToolCall)
+        _check("calls: an id", call.id, str)
+        try:
+            to_plain([call.name, call.arguments])
+        except TypeError as error:
+            raise TypeError(f"Action.calls: {error}") from None
+    return action
+
+
+def _check(name: str, value: object, kind: Any) -> None:
+    if not isinstance(value, kind):
+        wanted = kind.__name__ if isinstance(kind, type) else str(kind)
+        raise TypeError(f"Action.{name} is {value!r:.80}, not {wanted}")

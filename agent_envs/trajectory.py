@@ -5,17 +5,20 @@ import os
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 from agent_envs.plain import to_plain
+from agent_envs.reading import choice, messages_of, told, turns_of, verdict_of
 from agent_envs.task import Task
-from agent_envs.turns import Action, Message, Sample, ToolCall, ToolResult, Turn
+from agent_envs.turns import Action, Message, Turn
 from agent_envs.verdict import Verdict
 
 EndReason: TypeAlias = Literal[
@@ -69,10 +72,10 @@ class Trajectory:
 
         A fresh copy: hosts rewrite messages on their way into a chat template.
         """
-        out = [dict(message) for message in self.prompt]
+        out = [_copied(message) for message in self.prompt]
         for turn in self.turns[:turns]:
             out.append(assistant_message(turn.action))
-            out += [dict(message) for message in turn.info["messages"]]
+            out += [_copied(message) for message in turn.info["messages"]]
         return out
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,25 +97,26 @@ class Trajectory:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Trajectory":
-        """The inverse of `to_dict`, but for the task's private data. ValueError if it is none."""
-        try:
-            if data["end_reason"] not in _END_REASONS:
-                raise ValueError(f"no end_reason {data['end_reason']!r}")
-            return cls(
-                episode_id=data["episode_id"],
-                group_id=data["group_id"],
-                task=Task.from_dict(data["task"]),
-                seed=data["seed"],
-                prompt=data["prompt"],
-                parent=tuple(data["parent"]) if data["parent"] else None,
-                turns=[_turn_from_dict(turn) for turn in data["turns"]],
-                verdict=Verdict.from_dict(data["verdict"]) if data["verdict"] else None,
-                end_reason=data["end_reason"],
-                error=data["error"],
-                provenance=data["provenance"],
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a trajectory: {error!r}") from None
+        """The inverse of `to_dict`, but for the task's private data; totals are added up anew.
+
+        Raises ValueError for what is no trajectory, naming the field.
+        """
+        parent = told(data, "parent", list, NoneType)
+        if parent is not None and list(map(type, parent)) != [str, int]:
+            raise ValueError("parent is no pair of an episode id and a turn")
+        return cls(
+            episode_id=told(data, "episode_id", str),
+            group_id=told(data, "group_id", str),
+            task=Task.from_dict(told(data, "task", dict)),
+            seed=told(data, "seed", int),
+            prompt=messages_of(data, "prompt"),
+            parent=parent and tuple(parent),
+            turns=turns_of(data),
+            verdict=verdict_of(data),
+            end_reason=choice(data, "end_reason", _END_REASONS),
+            error=told(data, "error", str, NoneType),
+            provenance=told(data, "provenance", dict),
+        )
 
 
 def assistant_message(action: Action) -> Message:
@@ -123,11 +127,21 @@ def assistant_message(action: Action) -> Message:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": _as_text(call.arguments)},
+                "function": {"name": _name(call.name), "arguments": _as_text(call.arguments)},
             }
             for call in action.calls
         ]
     return message
+
+
+def _copied(message: Message) -> Message:
+    """A message that shares nothing that can be changed; most hold nothing but text."""
+    return {key: x if isinstance(x, str) else deepcopy(x) for key, x in message.items()}
+
+
+def _name(name: Any) -> str:
+    """What the model took for the name of a tool."""
+    return name if isinstance(name, str) else _as_text(name)
 
 
 def _as_text(arguments: Any) -> str:
@@ -138,32 +152,54 @@ def _as_text(arguments: Any) -> str:
 class TrajectoryWriter:
     """Appends trajectories to a JSON Lines file; threads and processes may write to the same one.
 
-    A process that is killed leaves at most one broken last line; the next write cuts it off, with
-    a warning.
+    A forked process may go on with the writer that it inherited. A process that is killed leaves
+    at most one broken last line; the next write cuts it off, with a warning.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Makes the file, and its folder, where there is none. Raises OSError as `open` does."""
-        self.path = Path(path)
+        self.path = Path(path).absolute()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = FileIO(self.path, "a+")
+        self._file: FileIO | None = FileIO(self.path, "a+")
+        self._closed = False
         self._lock = threading.Lock()
+        _writers.add(self)
 
     def write(self, trajectory: Trajectory) -> None:
         """Append one; it is in the file when this returns. Raises TypeError for an info or native
-        arguments without a JSON form, OSError where the disk is full."""
+        arguments without a JSON form, OSError where the disk is full, ValueError after `close`."""
         line = json.dumps(trajectory.to_dict(), ensure_ascii=True, allow_nan=False)
         data = memoryview(line.encode() + b"\n")
-        with self._lock, _alone(self._file):
-            mended = _mend(self._file)
-            while data:
-                data = data[self._file.write(data) :]
+        with self._lock:
+            file = self._opened()
+            with _alone(file):
+                mended = _mend(file)
+                while data:
+                    data = data[file.write(data) :]
         if mended:
             warnings.warn(f"{self.path}: cut off a broken line before this one", stacklevel=2)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._closed = True
+        if self._file is not None:
+            self._file.close()
+
+    def _opened(self) -> FileIO:
+        if self._closed:
+            raise ValueError(f"the writer of {self.path} is closed; make a new one")
+        if self._file is None:
+            self._file = FileIO(self.path, "a+")
+        return self._file
+
+    def _after_fork(self) -> None:
+        """In the child: a file that was opened before the fork has one lock and one position for
+        both, and another thread of the parent may have been writing."""
+        self._lock = threading.Lock()
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
 
     def __enter__(self) -> Self:
         return self
@@ -196,24 +232,6 @@ def read_trajectories(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
                 yield Trajectory.from_dict(json.loads(line))
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"{os.fspath(path)}:{number}: {error}") from None
-
-
-def _turn_from_dict(data: dict[str, Any]) -> Turn:
-    action, info = data["action"], data["info"]
-    calls = action["calls"]
-    native = None if calls is None else [ToolCall(**call) for call in calls]
-    info["calls"] = [
-        (call and ToolCall(**call), ToolResult(**result)) for call, result in info["calls"]
-    ]
-    info["verdict"] = info["verdict"] and Verdict.from_dict(info["verdict"])
-    made = Action(action["text"], _sample_from_dict(action["sample"]), action["cut"], native)
-    return Turn(made, data["observation"], data["reward"], info)
-
-
-def _sample_from_dict(data: dict[str, Any] | None) -> Sample | None:
-    if data is None:
-        return None
-    return Sample(data["tokens"], [float(x) for x in data["logprobs"]], data["version"])
 
 
 @contextmanager
@@ -268,3 +286,15 @@ def _start_of_last_line(file: FileIO, end: int) -> int:
             return start + found + 1
         end, size = start, 1 << 20
     return 0
+
+
+_writers: "weakref.WeakSet[TrajectoryWriter]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for writer in list(_writers):
+        writer._after_fork()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_after_fork_in_child)

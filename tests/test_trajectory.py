@@ -13,6 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -669,10 +670,15 @@ join([fork(after)])
 """
 
 
-def forking(path: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script that forks, in a process of its own."""
+def forking(path: Path, script: str) -> int:
+    """Run a script that forks, in a session of its own, of which nothing is left. Its exit code."""
     command = [sys.executable, "-W", "error", "-c", FORK + script, str(path), str(TESTS.parent)]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120)
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            return process.wait(60)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def names_in(path: Path) -> list[str]:
@@ -684,7 +690,7 @@ def names_in(path: Path) -> list[str]:
 
 def test_forked_children_write_to_the_file_that_they_inherited(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    assert forking(path, CHILDREN).returncode == 0
+    assert forking(path, CHILDREN) == 0
     found = names_in(path)
     assert len(found) == 5 * 400 + 4 * 100
     for name, count in [*((x, 400) for x in "abcdp"), *((x + "x", 100) for x in "abcd")]:
@@ -695,7 +701,7 @@ def test_forked_children_write_to_the_file_that_they_inherited(tmp_path: Path) -
 def test_a_fork_while_another_thread_writes(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     script = "import warnings\nwarnings.simplefilter('ignore', DeprecationWarning)\n"
-    assert forking(path, script + WHILE_A_THREAD_WRITES).returncode == 0
+    assert forking(path, script + WHILE_A_THREAD_WRITES) == 0
     assert len(names_in(path)) == 2000 + 30 * 3
 
 
@@ -719,7 +725,7 @@ def test_a_child_does_not_keep_the_lock_of_a_parent_that_was_killed(tmp_path: Pa
 
 def test_a_closed_writer_is_closed_in_children_too(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    assert forking(path, CLOSED).returncode == 0
+    assert forking(path, CLOSED) == 0
     assert names_in(path) == ["p.0"]
 
 
