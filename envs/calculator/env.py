@@ -88,15 +88,15 @@ def _calculated(expression: str) -> str:
 
 
 def _neighbour(content: str, u: float) -> str:
-    """A number 1 to 9 units of the last place away, with as many decimals."""
+    """A number 1 to 9 units of the last place away: as many decimals, the same sign or zero."""
     whole, _, decimals = content.lstrip("-").partition(".")
     units, places = int(whole + decimals), len(decimals)
-    if content[0] == "-":
-        units = -units
-    near = [n for n in range(units - 9, units + 10) if n != units and (not places or n % 10)]
+    near = [n for n in range(max(0, units - 9), units + 10) if n != units]
+    if places:
+        near = [n for n in near if n % 10]
     other = near[int(u * len(near))]
-    digits = f"{abs(other):0{places + 1}}"
-    sign = "-" if other < 0 else ""
+    digits = f"{other:0{places + 1}}"
+    sign = "-" if content[0] == "-" and other else ""
     return f"{sign}{digits[:-places]}.{digits[-places:]}" if places else sign + digits
 
 
