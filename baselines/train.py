@@ -1,0 +1,121 @@
+"""The command behind `agent-envs train`: a preset, changes to it, a folder for what comes out."""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+
+from agent_envs.baselines.credit import COMPARISONS
+from agent_envs.baselines.grpo import Args, train
+from agent_envs.baselines.presets import PRESETS
+from agent_envs.errors import BackendUnavailable
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train, and print a summary: 0 if all went well, 2 for arguments that make no sense, 130
+    after Ctrl-C, which `--resume` makes good."""
+    options = _parser().parse_args(argv)
+    try:
+        args = configure(options.preset, options.set)
+        out = options.out or Path("runs") / f"{options.preset}-{args.seed}"
+        if not options.resume and (out / "metrics.jsonl").exists():
+            raise ValueError(f"{out} holds a run: give --resume to go on, or another --out")
+        summary = train(args, out, resume=options.resume)
+    except (ValueError, KeyError, gymnasium.error.Error, BackendUnavailable) as error:
+        print(f"agent-envs train: {error.args[0] if error.args else error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; the same command with --resume goes on", file=sys.stderr)
+        return 130
+    summary = {"preset": options.preset, **summary}
+    print(json.dumps(summary) if options.json else _table(summary))
+    return 0
+
+
+def configure(preset: str, changes: Sequence[str] = ()) -> Args:
+    """The arguments of a preset with `key=value` changes; a key may have a dot in it.
+
+    Raises ValueError for a preset or a key that does not exist, and a value of another type.
+    """
+    if preset not in PRESETS:
+        raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
+    args = Args(**PRESETS[preset])
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise ValueError(f"--set {change!r}: it is key=value")
+        _change(args, key, text)
+    check(args)
+    return args
+
+
+def check(args: Args) -> None:
+    """Raise ValueError for arguments that make no run, saying which would."""
+    kinds = (*COMPARISONS, "turn_values")
+    rules = {
+        f"credit={args.credit!r}: one of {', '.join(kinds)}": args.credit in kinds,
+        f"group={args.group}: at least 2, to compare": args.group >= 2,
+        f"tasks={args.tasks}, draws={args.draws}: at least 1": min(args.tasks, args.draws) >= 1,
+        f"epochs={args.epochs}, rows={args.rows}: at least 1": min(args.epochs, args.rows) >= 1,
+        f"temperature={args.temperature}: over 0, to explore": args.temperature > 0,
+        f"continuations={args.continuations}: at least 1": args.continuations >= 1,
+        f"updates={args.updates}: at least 0": args.updates >= 0,
+        f"device={args.device!r}: cpu or cuda": args.device.partition(":")[0] in ("cpu", "cuda"),
+    }
+    wrong = [rule for rule, holds in rules.items() if not holds]
+    if args.device.startswith("cuda") and not torch.cuda.is_available():
+        wrong.append(f"device={args.device}: torch {torch.__version__} sees no GPU here")
+    if wrong:
+        raise ValueError("; ".join(wrong))
+
+
+def _change(args: Any, key: str, text: str) -> None:
+    first, dot, rest = key.partition(".")
+    known = {f.name: getattr(args, f.name) for f in dataclasses.fields(args)}
+    if first not in known or bool(dot) != dataclasses.is_dataclass(known[first]):
+        raise ValueError(f"--set {key}: no such argument; there are {', '.join(_keys(args))}")
+    if dot:
+        _change(known[first], rest, text)
+        return
+    kind = type(known[first])
+    try:
+        setattr(args, first, kind(text))
+    except ValueError:
+        raise ValueError(f"--set {key}={text}: not of type {kind.__name__}") from None
+
+
+def _keys(args: Any) -> list[str]:
+    """All keys that `--set` takes."""
+    keys = []
+    for field in dataclasses.fields(args):
+        value = getattr(args, field.name)
+        inner = _keys(value) if dataclasses.is_dataclass(value) else []
+        keys += [f"{field.name}.{key}" for key in inner] or [field.name]
+    return keys
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("agent-envs train", description=__doc__)
+    parser.add_argument("preset", help=", ".join(PRESETS))
+    parser.add_argument("--out", type=Path, help="folder of the run; runs/PRESET-SEED if not given")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change an argument"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    return parser
+
+
+def _table(summary: dict[str, Any]) -> str:
+    rows = [(name, f"{v:.3g}" if isinstance(v, float) else str(v)) for name, v in summary.items()]
+    return "\n".join(f"{name:24}{value}" for name, value in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
