@@ -24,9 +24,11 @@ def opening(task_id):
 class Transfers(TaskSource):
     def load(self, split):
         for i in range(40):
-            order = NAMES[i % 4], NAMES[(i + 1) % 4], 100 + derive(split, i) % 900
-            prompt = f"Order {split}-{i}: {order[2]} from {order[0]} to {order[1]}. What has {order[1]} then?"
-            yield Task(f"{split}/{i}", split, prompt, data=order, reads="number")
+            source, target, amount = NAMES[i % 4], NAMES[(i + 1) % 4], 100 + derive(split, i) % 900
+            prompt = (
+                f"Order {split}-{i}: {amount} from {source} to {target}. What has {target} then?"
+            )
+            yield Task(f"{split}/{i}", split, prompt, (source, target, amount), reads="number")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The README's Python runs as it stands, in order, and its environment is the one that is tested."""
+"""The README's Python runs as it stands, in order; its environment is the one that is tested."""
 
 import re
 import subprocess
