@@ -1,0 +1,164 @@
+"""What runs around the tests, in their sandbox, where no graded code ever runs.
+
+The graded code is asked through the host: a run that needs an answer ends with its questions, and
+the host runs it again from the same state once it has the answers. So a test runs to its end only
+when all that it asks is known.
+"""
+
+import ast
+import builtins
+import json
+import linecache
+import os
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from agent_envs.verifiers.unit_tests.codec import Other, no_objects, pack, refuse, unpack
+
+HOME = os.getcwd()
+ORDER = ".order"
+TEST = "<test>"
+PENDING = "_Pending"
+LONGEST_TEXT = 1000
+
+
+class Pending(BaseException):
+    """The run cannot go on: an answer is missing, or there will be none."""
+
+
+class Questions:
+    """What a run asks, what it has been told, and what came of that."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
+        self.asked: list[str] = []
+        self.broken = ""
+        self.asks = 0
+        self.in_order = False
+        """Whether an answer depends on all questions before it."""
+
+    def start(self, answers: dict[str, Any], *, in_order: bool) -> None:
+        """Begin a run."""
+        self.__init__()  # type: ignore[misc]
+        self.answers, self.in_order = answers, in_order
+
+    def ask(self, question: Any) -> dict[str, Any]:
+        """The answer: `value`, or `raised`. Raises Pending."""
+        self.asks += 1
+        key = json.dumps([self.asks, question] if self.in_order else question)
+        answer = self.answers.get(key)
+        if answer is None:
+            if not (self.in_order and self.asked) and key not in self.asked:
+                self.asked.append(key)
+            raise Pending
+        if "broken" in answer:
+            self.give_up(answer["broken"])
+        return dict(answer)
+
+    def value(self, answer: dict[str, Any], other: Other = no_objects) -> Any:
+        """What an answer holds. What cannot be read breaks the test; it raises nothing in it."""
+        try:
+            return unpack(answer["value"], other)
+        except ValueError as error:
+            return self.give_up(f"the value cannot be read: {error}")
+
+    def give_up(self, why: str) -> None:
+        """The test has failed, whatever it goes on to do. Raises Pending."""
+        self.broken = self.broken or why
+        raise Pending
+
+
+questions = Questions()
+
+
+def answer(work: Callable[[Any], None]) -> None:
+    """Do what the order says, with all printing thrown away, and write what came of it to stdout:
+    `asks`, or else `failed` with the `detail`, or else `passed`."""
+    with open(f"{HOME}/{ORDER}", encoding="utf-8") as file:
+        order = json.load(file)
+    reply = os.dup(1)
+    null = os.open("/dev/null", os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.close(null)
+    questions.start(order["answers"], in_order=order["in_order"])
+    said: dict[str, Any] = {"passed": True}
+    try:
+        work(order)
+    except BaseException as error:
+        said = {"failed": type(error).__name__, "detail": detail(error)}
+    if questions.asked:
+        said = {"asks": questions.asked}
+    elif questions.broken:
+        said = {"failed": questions.broken, "detail": questions.broken}
+    elif not questions.asks and order["must_ask"]:
+        said = {"failed": "it never asks", "detail": "the test never calls the graded code"}
+    with open(reply, "w", encoding="utf-8") as file:
+        json.dump(said, file)
+
+
+def detail(error: BaseException) -> str:
+    """The line of the test that failed, and how."""
+    lines = [f.line for f in traceback.extract_tb(error.__traceback__) if f.line]
+    try:
+        said = "".join(traceback.format_exception_only(error)).strip()
+    except BaseException:  # a message may ask too
+        said = type(error).__name__
+    return f"{lines[-1] if lines else ''}\n{said}".strip()[:LONGEST_TEXT]
+
+
+def check(order: dict[str, Any]) -> None:
+    """Run assert tests in HumanEval's form: the prompt's own code, then the tests, then `check`.
+
+    Only the entry point asks, under both its names.
+    """
+    names: dict[str, Any] = {"__name__": "test", PENDING: Pending}
+    run(order["prompt"], "<prompt>", names)
+    names[order["entry"]] = candidate
+    run(order["test"], TEST, names)
+    names[order["entry"]] = candidate
+    names["check"](candidate)
+
+
+def candidate(*args: Any, **kwargs: Any) -> Any:
+    """Stands for the entry point. Arguments are copied, so what it does to them is not seen."""
+    answer = questions.ask(pack((args, kwargs), refuse))
+    if "raised" in answer:
+        raise exception(answer["raised"], answer["text"])
+    return questions.value(answer)
+
+
+def exception(name: Any, text: Any) -> Exception:
+    """A built-in exception by name, RuntimeError for what is none; or a base that a text makes."""
+    kind = getattr(builtins, str(name), None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        kind = RuntimeError
+    for base in kind.__mro__:
+        try:
+            return base(str(text))  # type: ignore[no-any-return]
+        except TypeError:
+            continue
+    return RuntimeError(str(text))
+
+
+def run(source: str, name: str, names: dict[str, Any]) -> None:
+    """Execute source; its lines can be shown in a traceback."""
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    tree = ast.parse(source, name)
+    if not questions.in_order:
+        tree = ast.fix_missing_locations(GoOn().visit(tree))
+    exec(compile(tree, name, "exec"), names)
+
+
+class GoOn(ast.NodeTransformer):
+    """Lets a run go on after an assert that lacks an answer, to collect more questions at once.
+
+    A run that lacks none is not changed by it.
+    """
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Try:
+        """`try: assert ...` / `except Pending: pass`."""
+        name = ast.Name(PENDING, ast.Load())
+        handler = ast.ExceptHandler(name, None, [ast.Pass()])
+        return ast.copy_location(ast.Try([node], [handler], [], []), node)

@@ -1,0 +1,160 @@
+"""What is to be verified, and what the four kinds of grading share."""
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_envs.errors import BackendUnavailable, SnapshotUnsupported
+from agent_envs.sandbox import SandboxFileError, SandboxSnapshot
+from agent_envs.verifiers.unit_tests.boxes import TOTAL, Box, Clock
+from agent_envs.verifiers.unit_tests.report import TestResult
+
+MOST_QUESTIONS = 2000
+"""What one test may ask the graded code."""
+FEW = 6
+"""How many questions are answered at first: most wrong code fails on those."""
+LONGEST_REASON = 1000
+CHARACTERS_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a test failed: to be told of any test, and of one whose contents are no secret."""
+
+    short: str
+    full: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One verification."""
+
+    task: Mapping[str, Any]
+    files: Mapping[str, str]
+    hidden: bool
+    backend: str
+    cpu_seconds: int
+    clock: Clock
+
+    @property
+    def tests(self) -> list[Any]:
+        """The tests that are asked for."""
+        return list(self.task["hidden" if self.hidden else "visible"])
+
+    def result(self, name: str, failure: Failure | None) -> TestResult:
+        """One test's."""
+        if failure is None:
+            return TestResult(name, True)
+        reason = failure.short if self.hidden else failure.full or failure.short
+        return TestResult(name, False, reason[:LONGEST_REASON])
+
+    def all_failed(self, names: list[str], why: str) -> list[TestResult]:
+        """One reason for all."""
+        return [self.result(name, Failure(why)) for name in names]
+
+
+def lay(box: Box, files: Mapping[str, str]) -> str:
+    """Write files to a workspace. Says what cannot be written."""
+    for path, text in files.items():
+        try:
+            box.sandbox.write_file(path, text.encode("utf-8", "surrogateescape"))
+        except (SandboxFileError, ValueError) as error:
+            return f"{path}: {error}"
+    return ""
+
+
+def freeze(box: Box) -> SandboxSnapshot | str:
+    """A snapshot of the graded code's sandbox, or what it has done that prevents one."""
+    try:
+        return box.sandbox.snapshot()
+    except SnapshotUnsupported as error:
+        return f"the loaded code cannot be forked: {error}"
+
+
+def load_solution(job: Job, box: Box) -> SandboxSnapshot | str:
+    """Run the solution's file in the sandbox that holds it. A text says why that fails."""
+    order = {"module": job.task["module"], "entry": job.task["entry_point"]}
+    answer = box.ask("graded.answer(graded.load)", order, job.clock)
+    if "broken" in answer:
+        return shown(answer["broken"])
+    return freeze(box)
+
+
+def shown(text: Any) -> str:
+    """A text of unknown origin, or the repr of a plain value, short enough for a reason."""
+    try:
+        shown = text if isinstance(text, str) else repr(text)
+    except ValueError:  # an integer of too many digits
+        shown = f"a {type(text).__name__}, too long to show"
+    return shown if len(shown) <= CHARACTERS_SHOWN else shown[:CHARACTERS_SHOWN] + "..."
+
+
+def converse(
+    job: Job,
+    box: Box,
+    start: SandboxSnapshot,
+    work: str,
+    order: Mapping[str, Any],
+    answer: Callable[[Any], dict[str, Any]],
+) -> Failure | None:
+    """Run tests in their sandbox, from a snapshot, as often as they ask something new.
+
+    Raises BackendUnavailable if they come to no end before the graded code has said anything:
+    that cannot be its doing.
+    """
+    known = None if order["in_order"] else json.dumps(order)
+    asks = first_questions.get(known) or []
+    answers: dict[str, Any] = {}
+    while job.clock.seconds():
+        for key in asks if answers else asks[:FEW]:
+            answers[key] = answer(json.loads(key))
+        if problem := box.go_to(start):
+            raise BackendUnavailable(f"the sandbox for tests: {problem}")
+        said = box.ask(f"asking.answer({work})", {**order, "answers": answers}, job.clock)
+        if "asks" not in said:
+            return judge(said, first=not answers and not order.get("told"))
+        asks = said["asks"]
+        if known and not answers:
+            first_questions.put(known, asks)
+        if len(answers) + len(asks) > MOST_QUESTIONS:
+            return Failure(f"the test asks more than {MOST_QUESTIONS} times")
+    return Failure(TOTAL)
+
+
+class Remembered:
+    """What tests ask before they know anything: the same for every solution of a task."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._lock = threading.Lock()
+        self._lists: OrderedDict[str, list[str]] = OrderedDict()
+
+    def get(self, tests: str | None) -> list[str] | None:
+        """The questions of these tests, if they have run before."""
+        with self._lock:
+            return self._lists.get(tests) if tests else None
+
+    def put(self, tests: str, questions: list[str]) -> None:
+        """Remember them; the oldest go."""
+        with self._lock:
+            self._lists[tests] = questions
+            if len(self._lists) > self.most:
+                self._lists.popitem(last=False)
+
+
+first_questions = Remembered(1000)
+"""Those of this process."""
+
+
+def judge(said: Mapping[str, Any], *, first: bool) -> Failure | None:
+    """What a run of tests that asks nothing more comes to."""
+    if "broken" in said:
+        if first and said["broken"] != TOTAL:
+            raise BackendUnavailable(f"the tests do not run: {said['broken']}")
+        return Failure(f"the test: {said['broken']}")
+    if "failed" in said:
+        return Failure(shown(said["failed"]), said["detail"])
+    return None
