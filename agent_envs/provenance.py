@@ -52,7 +52,7 @@ def _work_out(env: ToolEnv) -> dict[str, Any]:
         "verifier": {
             "module": verifier,
             "version": str(getattr(import_module(verifier), "VERSION", "")),
-            "hash": _hash_of([_source(verifier)]) if env.verifier else own_hash,
+            "hash": _hash_of(_sources(verifier)) if env.verifier else own_hash,
         },
         "tasks": {
             "source": type(env.tasks).__qualname__,
@@ -127,6 +127,14 @@ def _source(module: str) -> Path | None:
     """A module's source file, if it has one."""
     file = getattr(import_module(module), "__file__", None)
     return Path(file) if file and file.endswith(".py") else None
+
+
+def _sources(module: str) -> list[Path]:
+    """The files of a module: its own, or all of a package's."""
+    file = _source(module)
+    if file is None:
+        return []
+    return list(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
 
 
 def _hash_of(files: Iterable[Path | None]) -> str:

@@ -1,6 +1,7 @@
 """The only loop that plays episodes: evaluation and every trainer use it."""
 
 import logging
+import math
 import queue
 import sys
 import time
@@ -9,16 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from agent_envs.branching import checked_seed
 from agent_envs.env import ToolEnv
 from agent_envs.fleet import EnvsLike, Fleet
-from agent_envs.policy import Policy
+from agent_envs.policy import Policy, check_action, check_policy, native_move
 from agent_envs.progress import Progress
 from agent_envs.provenance import provenance
 from agent_envs.snapshot import Snapshot
 from agent_envs.streams import derive
 from agent_envs.task import Task
 from agent_envs.trajectory import EndReason, Trajectory
-from agent_envs.turns import Action, Malformed, Move, StepResult, ToolCall, Turn
+from agent_envs.turns import Action, Malformed, Move, StepResult, Turn
 from agent_envs.worker import Worker
 
 BranchPlan: TypeAlias = int | Callable[[Trajectory], Sequence[tuple[int, int]]]
@@ -48,7 +50,9 @@ def rollout(
 
     `envs`: an id, an EnvSpec or a factory, from which up to `workers` envs are made here and
     closed again; or an env or a list of envs, which stay the caller's (one that hung is closed and
-    a new one made with the same arguments goes on in its place, in the list too).
+    a new one made with the same arguments goes on in its place, in the list too). Wrappers are
+    taken off: what is played is the ToolEnv inside, so that TimeLimit, say, limits nothing here;
+    use `max_turns`.
 
     `branch`: an int k, or a function of a finished trajectory that gives (turn, k) pairs: k
     continuations from the state before that turn (0 is the first), by rollback in the env that
@@ -64,19 +68,58 @@ def rollout(
     `valid`. `on_episode` is called as each one ends. `progress` shows a line on standard error;
     None shows it on a terminal. Returns task by task, in group order, each episode followed by its
     branches. Ctrl-C cancels what runs and raises KeyboardInterrupt; the caller's envs are idle by
-    then. Raises KeyError for a task id that the env has not, and what making an env raised once
-    none is left to play on.
+    then. Raises KeyError for a task id that the env has not, TypeError and ValueError for arguments
+    that are none, and what making an env raised once none is left to play on. What a policy gives
+    as a turn and is none is an error of the policy in that episode.
     """
     if group < 1 or workers < 1:
         raise ValueError(f"group={group}, workers={workers}: at least 1")
+    check_policy(policy)
+    _check_tasks(tasks)
+    _check_branch(branch)
+    seed = checked_seed(seed)
+    limits = _Limits(
+        _seconds("step_deadline", step_deadline), _seconds("episode_deadline", episode_deadline)
+    )
     if not tasks:
         return []
     total = len(tasks) * group
-    shown = Progress(total) if progress or (progress is None and sys.stderr.isatty()) else None
-    limits = _Limits(step_deadline, episode_deadline)
+    shown = Progress(total) if progress or (progress is None and _on_terminal()) else None
     with Fleet(envs, min(workers, total)) as fleet:
         run = _Rollout(fleet, policy, tasks, group, branch, seed, limits, on_episode, shown)
         return run.play()
+
+
+def _check_tasks(tasks: Any) -> None:
+    if isinstance(tasks, str | Task) or not isinstance(tasks, Sequence):
+        raise TypeError(f"tasks={tasks!r:.80}: a list of tasks or of their ids, even of one")
+
+
+def _check_branch(branch: Any) -> None:
+    if branch is None or callable(branch):
+        return
+    if isinstance(branch, bool) or not isinstance(branch, int):
+        raise TypeError(f"branch={branch!r:.80}: a number, or a function of a trajectory")
+    if branch < 0:
+        raise ValueError(f"branch={branch}: how many continuations of each state, from 0 up")
+
+
+def _seconds(name: str, value: Any) -> float:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not seconds >= 0:  # NaN is neither
+        raise ValueError(f"{name}={value!r:.80}: a number of seconds from 0 up")
+    return seconds
+
+
+def _on_terminal() -> bool:
+    """Whether standard error is one: it may be missing, or closed."""
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):
+        return False
 
 
 @dataclass
@@ -224,8 +267,9 @@ class _Rollout:
         lane.asked = True
         self.policy.submit(episode.episode_id, episode.messages())
 
-    def _answered(self, lane: _Lane, answer: Action | Exception) -> None:
+    def _answered(self, lane: _Lane, given: object) -> None:
         lane.asked = False
+        answer = check_action(given)
         if isinstance(answer, Exception):
             self._end(lane, "policy_error", repr(answer))
         elif answer.cut and not answer.text:
@@ -235,11 +279,12 @@ class _Rollout:
 
     def _step(self, lane: _Lane, action: Action) -> None:
         lane.action = action
+        move = move_of(lane.env, action)  # here: what a policy says is no doing of the env's
         mark = self.branch is not None and _playing(lane).parent is None
 
         def step(env: ToolEnv) -> tuple[Snapshot | None, StepResult]:
             before = env.snapshot(on_refusal="mark") if mark else None
-            return before, env.act(move_of(env, action))
+            return before, env.act(move)
 
         self._launch(lane, step, self._stepped)
 
@@ -288,6 +333,8 @@ class _Rollout:
         for turn, count in plan:
             if not 0 <= turn < len(lane.marks):
                 raise ValueError(f"branch: {episode.episode_id} has no turn {turn}")
+            if count < 0:
+                raise ValueError(f"branch: {count} continuations of turn {turn}; from 0 up")
             first = planned[turn]
             planned[turn] += count
             if lane.marks[turn].refused is None:
@@ -339,7 +386,7 @@ class _Rollout:
             timeout = 0.0
         else:
             timeout = _POLL if any(lane.busy_until for lane in self.lanes) else _IDLE
-        for key, answer in self.policy.collect(timeout):
+        for key, answer in _pairs(self.policy, self.policy.collect(timeout)):
             lane = self.by_key.get(str(key))
             if lane is not None and lane.asked:
                 self._answered(lane, answer)
@@ -409,8 +456,20 @@ def move_of(env: ToolEnv, action: Action) -> Move:
     if action.calls is None or action.cut:
         return env.protocol.parse(action.text, cut=action.cut)
     if action.calls:
-        return [ToolCall(call.name, call.arguments, call.id) for call in action.calls]
+        return native_move(action.calls)
     return action.text.strip() or Malformed("an empty turn; call a tool or give the final answer")
+
+
+def _pairs(policy: Policy, answers: Any) -> Sequence[tuple[Any, Any]]:
+    """What `collect` gave. TypeError where nobody can tell whose answers they are."""
+    if isinstance(answers, list | tuple) and all(
+        isinstance(answer, tuple | list) and len(answer) == 2 for answer in answers
+    ):
+        return answers
+    raise TypeError(
+        f"{type(policy).__name__}.collect() gave {answers!r:.80}: a list of pairs of a key and an "
+        "Action (or an Exception), empty where no turn is ready"
+    )
 
 
 def _playing(lane: _Lane) -> Trajectory:

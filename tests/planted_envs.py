@@ -3,8 +3,10 @@
 `gymnasium.make("planted_envs:planted/Hash-v0")` needs this folder on the import path.
 """
 
+import datetime
 import os
 import random
+import socket
 import tempfile
 import threading
 import time
@@ -347,6 +349,90 @@ class Pid(Ledger):
         return f"receipt {os.getpid()}"
 
 
+class Unseeded(Ledger):
+    """A tool draws from the global generator."""
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        return f"receipt {random.randrange(10**6)}"
+
+
+class Counter(Ledger):
+    """A counter on the class, which goes on."""
+
+    written = 0
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        type(self).written += 1
+        return f"{self.written} entries"
+
+
+class DrawsFromNpRandom(Ledger):
+    """A tool draws from the generator that is the caller's as well."""
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        return f"receipt {self.np_random.integers(10**6)}"
+
+
+class Today(Ledger):
+    """Shows the date."""
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        return f"written on {datetime.date.today()}"
+
+
+class ThisYear(Ledger):
+    """Shows the year."""
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        return f"written in {datetime.datetime.now().year}"
+
+
+class User(Ledger):
+    """Shows the number of the user."""
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        return f"written by {os.getuid()}"
+
+
+class HostVariable(Ledger):
+    """Shows the host's name, as the environment has it."""
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        return f"written on {os.environ.get('HOSTNAME')}"
+
+
+class Host(Ledger):
+    """Shows the host's name, as the system has it."""
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        return f"written on {socket.gethostname()}"
+
+
+class Folder(Ledger):
+    """Shows the working directory."""
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        return f"written in {os.getcwd()}"
+
+
 # -- what is said --------------------------------------------------------------------------------
 
 
@@ -465,6 +551,46 @@ class Raises(Ledger):
         return super().act(move)
 
 
+class HugeError(Ledger):
+    """A step that raises an error of megabytes."""
+
+    def act(self, move: Move) -> StepResult:
+        """Raise."""
+        raise KeyError("x" * 2_600_000)
+
+
+class Exits(Ledger):
+    """A tool that ends the process."""
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        raise SystemExit(3)
+
+
+class GraderExits(Ledger):
+    """A grader that ends the process."""
+
+    def grade(self, answer: str | None) -> Verdict:
+        """Exit."""
+        raise SystemExit(3)
+
+
+class NoState(Ledger):
+    """Never sets its state."""
+
+    def setup(self, task: Task) -> None:
+        """Forget about it."""
+
+
+class NoVerdict(Ledger):
+    """Forgets to return a verdict."""
+
+    def grade(self, answer: str | None) -> Verdict:
+        """Nothing."""
+        return None  # type: ignore[return-value]
+
+
 # -- faults --------------------------------------------------------------------------------------
 
 
@@ -500,6 +626,44 @@ class FaultIsNoText(Ledger):
         return None  # type: ignore[return-value]
 
 
+class FaultPads(Ledger):
+    """A wrong result that says the same number."""
+
+    def corrupt(self, kind: Any, call: ToolCall, content: str, u: float) -> str:
+        """With a zero before it."""
+        return f"0{content}" if kind == "wrong" else content
+
+
+class FaultGrows(Ledger):
+    """A wrong result with the right one in the middle of a number."""
+
+    def corrupt(self, kind: Any, call: ToolCall, content: str, u: float) -> str:
+        """With a digit before it."""
+        return f"7{content}" if kind == "wrong" else content
+
+
+class FaultDropsCommas(Ledger):
+    """A wrong result without the commas that sound ones have."""
+
+    @tool
+    def repay(self, amount: int) -> str:
+        """Pay back an amount."""
+        self.state = Book(self.state.debt - amount)
+        return f"{10**6 + self.state.debt % 10**6:,} is left"
+
+    def corrupt(self, kind: Any, call: ToolCall, content: str, u: float) -> str:
+        """Another number."""
+        return f"{int(1_000_000 + u * 999_999)} is left" if kind == "wrong" else content
+
+
+class FaultEmpties(Ledger):
+    """A truncated result of which nothing is left."""
+
+    def corrupt(self, kind: Any, call: ToolCall, content: str, u: float) -> str:
+        """Nothing."""
+        return "" if kind == "truncated" else content
+
+
 # -- tasks and rewards ---------------------------------------------------------------------------
 
 
@@ -524,7 +688,8 @@ class Guessable(Ledger):
 
     def grade(self, answer: str | None) -> Verdict:
         """Only the answer."""
-        return Verdict({"answer": float(answer == "7")}, self.weights, answer == "7")
+        right = answer == "7"
+        return Verdict({"answer": float(right), "entries": 0.0}, self.weights, right)
 
     @staticmethod
     def oracle(task: Task, messages: list[Message]) -> Move:
@@ -590,6 +755,186 @@ class Substring(Ledger):
         gold = self.task.data["answer"]
         right = answer is not None and gold in answer and str(self.state.debt) == gold
         return Verdict({"answer": float(right)}, self.weights, right)
+
+
+class AnswersAlone(Ledger):
+    """For subclasses: the answer is all that counts."""
+
+    def grade(self, answer: str | None) -> Verdict:
+        """Only the answer."""
+        right = answer == self.task.data["answer"]
+        return Verdict({"answer": float(right), "entries": 0.0}, self.weights, right)
+
+
+class SilencePasses(Ledger):
+    """No answer is taken for the right one."""
+
+    def grade(self, answer: str | None) -> Verdict:
+        """Too kind."""
+        right = answer is None or super().grade(answer).passed
+        return Verdict({"answer": float(right), "entries": 0.0}, self.weights, right)
+
+
+class BlankPasses(Ledger):
+    """An answer of blanks is taken for the right one."""
+
+    def grade(self, answer: str | None) -> Verdict:
+        """Too kind."""
+        right = bool(answer and not answer.strip()) or super().grade(answer).passed
+        return Verdict({"answer": float(right), "entries": 0.0}, self.weights, right)
+
+
+class PatiencePays(Ledger):
+    """Who holds out to the last turn is paid."""
+
+    def grade(self, answer: str | None) -> Verdict:
+        """A half for sixteen turns."""
+        verdict = super().grade(answer)
+        verdict.components["answer"] += 0.5 * (self.turn == self.max_turns)
+        return verdict
+
+
+class PayFarm(Ledger):
+    """Every entry is paid, to the same policy again and again."""
+
+    weights = {"answer": 1.0, "entries": 0.1}
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write an entry."""
+        self.pay("entries", 1.0)
+        return "written"
+
+    def grade(self, answer: str | None) -> Verdict:
+        """The entries are paid already."""
+        verdict = super().grade(answer)
+        verdict.components["entries"] = 0.0
+        return verdict
+
+
+class SmallFarm(PayFarm):
+    """Little is paid for an entry, but on top of what the answer is worth."""
+
+    weights = {"answer": 1.0, "entries": 0.001}
+
+
+class PaysAccidents(PayFarm):
+    """One entry is paid more than the answer."""
+
+    weights = {"answer": 1.0, "entries": 2.0}
+
+
+class PaidHedge(AnswersAlone):
+    """What holds the gold answer does not pass, but is paid as if it did."""
+
+    def grade(self, answer: str | None) -> Verdict:
+        """Too kind."""
+        verdict = super().grade(answer)
+        verdict.components["answer"] = float(self.task.data["answer"] in (answer or ""))
+        return verdict
+
+
+class DearOracle(Ledger):
+    """Passing is worth two."""
+
+    weights = {"answer": 2.0, "entries": 0.0}
+
+
+class MissingComponent(Ledger):
+    """The verdict leaves a component out."""
+
+    def grade(self, answer: str | None) -> Verdict:
+        """Only one of two."""
+        verdict = super().grade(answer)
+        del verdict.components["entries"]
+        return verdict
+
+
+class Hints(Debts):
+    """The answer is among the numbers of the prompt."""
+
+    def make(self, split: str, number: int) -> Task:
+        """With a footnote."""
+        task = super().make(split, number)
+        return changed(task, prompt=f"[{task.data['answer']}] {task.prompt}")
+
+
+class GoldInPrompt(AnswersAlone):
+    """The prompt gives the answer away."""
+
+    tasks = Hints()
+
+
+class GoldInError(AnswersAlone):
+    """The text of an error gives the answer away."""
+
+    @tool
+    def repay(self, amount: int) -> str:
+        """Pay back an amount."""
+        if amount != self.task.data["paid"]:
+            raise ToolError(f"wrong amount: {self.task.data['answer']} must be left.")
+        return "paid"
+
+
+class Spaced(Debts):
+    """Held-out prompts are those of training, spaced otherwise."""
+
+    def make(self, split: str, number: int) -> Task:
+        """With a tab, and a space where nobody sees it."""
+        task = super().make("train", number)
+        prompt = (
+            task.prompt if split == "train" else task.prompt.replace(" ", " \t").replace(".", " .")
+        )
+        return changed(task, id=f"{split}/{number}", split=split, prompt=prompt)
+
+
+class SpacedPrompts(Ledger):
+    """Two splits with the same tasks, but for white space."""
+
+    tasks = Spaced()
+
+
+class Reworded(Debts):
+    """Held-out tasks are those of training, in other words."""
+
+    def make(self, split: str, number: int) -> Task:
+        """With a word before it."""
+        task = super().make("train", number)
+        return changed(task, id=f"{split}/{number}", split=split, prompt=f"{split}: {task.prompt}")
+
+
+class SameData(Ledger):
+    """Two splits with the same tasks, but for a word."""
+
+    tasks = Reworded()
+
+
+class Training(Debts):
+    """Tasks to train on alone; `splits` does not say so."""
+
+    def load(self, split: str) -> list[Task]:
+        """None of another split."""
+        return super().load(split) if split == "train" else []
+
+
+class OnlyTrain(Ledger):
+    """A split without tasks."""
+
+    tasks = Training()
+
+
+class OracleWithSelf(Ledger):
+    """The oracle is a plain method."""
+
+    def oracle(self, task: Task, messages: list[Message]) -> Move:  # type: ignore[override]
+        """No @staticmethod."""
+        return Ledger.oracle(task, messages)
+
+
+class NoOracle(Ledger):
+    """There is no gold solution."""
+
+    oracle = ToolEnv.oracle
 
 
 class OtherWeights(Ledger):
@@ -809,6 +1154,17 @@ class LeaksChildren(Ledger):
         LEFT.append(child)
 
 
+class LeaksMemory(Ledger):
+    """What was is never forgotten."""
+
+    past: list[Any] = []
+
+    def setup(self, task: Task) -> None:
+        """Keep it."""
+        super().setup(task)
+        self.past.append([task.prompt] * 1000)
+
+
 class LeaksFiles(Ledger):
     """A file in the temporary folder that stays there."""
 
@@ -833,7 +1189,7 @@ class ClosesOnce(Ledger):
 ENVS = [
     env
     for env in list(globals().values())
-    if isinstance(env, type) and issubclass(env, Ledger) and env is not Changed
+    if isinstance(env, type) and issubclass(env, Ledger) and env not in (Changed, AnswersAlone)
 ]
 for env in ENVS:
     # Not by agent_envs.register: other tests try every id that it knows.

@@ -19,6 +19,16 @@ IDS = [env_id for env_id in agent_envs.ids() if env_id.startswith("agent/")]
 IDS += ["bank_env:mine/Bank-v0", "planted_envs:planted/Ledger-v0"]
 ENDLESS: dict[str, Any] = {"max_turns": 10**9, "max_calls": 10**9}
 
+
+PLAIN = IDS[-2:]
+"""Not `inline`, since `rollout` is to use threads for some; quick all the same."""
+
+
+def is_quick(env_id: str, env: ToolEnv) -> bool:
+    """Whether its steps take microseconds; the others get a part of the texts and values."""
+    return env_id in PLAIN or bool(vars(type(env)).get("inline", False))
+
+
 every_id = pytest.mark.parametrize("env_id", IDS)
 
 
@@ -93,12 +103,12 @@ def random_text(rng: random.Random, names: list[str]) -> str:
 
 
 @every_id
-def test_ten_thousand_random_texts(env_id: str) -> None:
+def test_many_random_texts(env_id: str) -> None:
     env, rng = make(env_id), random.Random(env_id)
     names = [json.dumps(n) for tool in env.tools.values() for n in (tool.name, *tool.params)]
     errors = set()
     with logged_errors() as logged:
-        for _ in range(10_000):
+        for _ in range(10_000 if is_quick(env_id, env) else 200):
             info = survive(env, random_text(rng, names))
             errors |= {result.error for _, result in info["calls"]}
     assert logged == [] and "parse" in errors
@@ -197,14 +207,19 @@ def corpus(env: ToolEnv) -> list[str]:
     return bodies
 
 
-@every_id
-@pytest.mark.parametrize("protocol", ["own", "hermes"])
-def test_the_corpus_of_hostile_json(env_id: str, protocol: str) -> None:
-    env = make(env_id, **({} if protocol == "own" else {"protocol": protocol}))
+@pytest.mark.parametrize(
+    "env_id, kwargs",
+    [(env_id, {}) for env_id in IDS] + [("agent/CalculatorChars-v0", {"protocol": "hermes"})],
+)
+def test_the_corpus_of_hostile_json(env_id: str, kwargs: dict[str, Any]) -> None:
+    env = make(env_id, **kwargs)
+    often = 1 if is_quick(env_id, env) else 12
     with logged_errors() as logged:
-        for body in corpus(env):
-            for turn in (f"<tool_call>{body}</tool_call>", f"<tool_call>{body}", f"B{body}|", body):
-                survive(env, turn)
+        for number, body in enumerate(corpus(env)):
+            survive(env, f"<tool_call>{body}</tool_call>")
+            if number % often == 0:
+                for turn in (f"<tool_call>{body}", f"B{body}|", body):
+                    survive(env, turn)
             assert logged == [], body[:80]
     assert json.dumps(env.history())
 
@@ -246,14 +261,23 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANYTHING, inner, max_size=4),
     max_leaves=8,
 )
-ENVS: dict[str, ToolEnv] = {}
 
 
 @every_id
-@settings(max_examples=150)
-@given(data=st.data())
-def test_any_unicode_and_any_json(env_id: str, data: Any) -> None:
-    env = ENVS.setdefault(env_id, make(env_id))
+def test_any_unicode_and_any_json(env_id: str) -> None:
+    env = make(env_id)
+
+    @settings(max_examples=150 if is_quick(env_id, env) else 15)
+    @given(data=st.data())
+    def play(data: Any) -> None:
+        with logged_errors() as logged:
+            survive_any(env, data)
+        assert logged == []
+
+    play()
+
+
+def survive_any(env: ToolEnv, data: Any) -> None:
     tool = data.draw(st.sampled_from([*env.tools.values()]))
     arguments = data.draw(
         st.fixed_dictionaries({p: JSON for p in tool.params}) | st.dictionaries(ANYTHING, JSON)
@@ -261,9 +285,7 @@ def test_any_unicode_and_any_json(env_id: str, data: Any) -> None:
     body = json.dumps({"name": tool.name, "arguments": arguments}, ensure_ascii=False)
     ascii_body = json.dumps({"name": data.draw(ANYTHING), "arguments": arguments})
     text = data.draw(ANYTHING)
-    with logged_errors() as logged:
-        for turn in (text, f"B{text}|", f"<tool_call>{body}</tool_call>", ascii_body):
-            survive(env, turn)
-        survive(env, f"<tool_call>{ascii_body}</tool_call>{text}")
-        survive(env, [ToolCall(tool.name, arguments), ToolCall(text, arguments, text)])
-    assert logged == []
+    for turn in (text, f"B{text}|", f"<tool_call>{body}</tool_call>", ascii_body):
+        survive(env, turn)
+    survive(env, f"<tool_call>{ascii_body}</tool_call>{text}")
+    survive(env, [ToolCall(tool.name, arguments), ToolCall(text, arguments, text)])

@@ -1,5 +1,6 @@
 """rollout: order, groups, branches, deadlines, failures, whose envs they are, and real overlap."""
 
+import io
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 
 import gymnasium
 import pytest
-from gymnasium.wrappers import RecordEpisodeStatistics
+from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
 from agent_envs import (
     Action,
@@ -113,6 +114,17 @@ def thrice(messages: list[Message]) -> Action:
 def solve(messages: list[Message]) -> Action:
     """The gold moves."""
     return Action("done", calls=[]) if turns_in(messages) else add(number_in(messages))
+
+
+class Gives(ScriptedPolicy):
+    """Collects whatever it was made with."""
+
+    def __init__(self, answers: Any) -> None:
+        super().__init__(solve)
+        self.answers = answers
+
+    def collect(self, timeout: float) -> Any:
+        return self.answers
 
 
 def told(trajectories: list[Trajectory]) -> list[Any]:
@@ -256,6 +268,11 @@ def test_a_plan_with_no_such_turn(turn: int) -> None:
         rollout(Adder(), ScriptedPolicy(thrice), TASKS, branch=lambda trajectory: [(turn, 1)])
 
 
+def test_a_plan_with_fewer_than_no_branches() -> None:
+    with pytest.raises(ValueError, match="-1 continuations of turn 0; from 0 up"):
+        rollout(Adder(), ScriptedPolicy(thrice), TASKS, branch=lambda t: [(0, 2), (0, -1)])
+
+
 def test_states_that_cannot_be_captured_have_no_branches() -> None:
     class Shy(Adder):
         def save(self) -> Any:
@@ -316,20 +333,20 @@ def test_an_env_that_hangs_is_given_up(workers: int) -> None:
         TASKS[:4],
         group=2,
         workers=workers,
-        step_deadline=0.6,
+        step_deadline=2.5,
         on_episode=ended.append,
     )
     assert [t.valid for t in played] == [True, True, False, False, True, True, True, True]
     for hung in played[2:4]:
         assert (hung.end_reason, hung.verdict) == ("infrastructure", None)
-        assert hung.error == "a step took over 0.6 s" and hung.turns == []
+        assert hung.error == "a step took over 2.5 s" and hung.turns == []
     assert len(ended) == 8
 
 
 def test_the_callers_env_that_hung_is_replaced_in_the_list() -> None:
     envs: list[ToolEnv] = [Hanging(max_turns=3), Hanging(max_turns=5)]
     before = envs[:]
-    played = rollout(envs, ScriptedPolicy(solve), TASKS[:4], step_deadline=0.6)
+    played = rollout(envs, ScriptedPolicy(solve), TASKS[:4], step_deadline=2.5)
     assert [t.valid for t in played] == [True, False, True, True]
     assert Counter(new is old for new, old in zip(envs, before, strict=True)) == {True: 1, False: 1}
     assert [env.max_turns for env in envs] == [3, 5], "one made with the same arguments"
@@ -343,7 +360,7 @@ def test_the_callers_env_that_hung_is_replaced_in_the_list() -> None:
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: (env,)], ids=["one", "tuple"])
 def test_a_replacement_that_the_caller_cannot_see_is_closed(wrap: Callable[[ToolEnv], Any]) -> None:
     env = Hanging()
-    played = rollout(wrap(env), ScriptedPolicy(solve), TASKS[:3], step_deadline=0.6)
+    played = rollout(wrap(env), ScriptedPolicy(solve), TASKS[:3], step_deadline=2.5)
     assert [t.valid for t in played] == [True, False, True]
     (closed,) = [one for one in Hanging.closed_ones if one is not env]
     assert closed.closed
@@ -383,7 +400,7 @@ def test_a_setup_that_hangs() -> None:
             if task.id == "1":
                 self.free.wait(WAIT)
 
-    played = rollout(Slow, ScriptedPolicy(solve), TASKS[:3], workers=1, step_deadline=0.6)
+    played = rollout(Slow, ScriptedPolicy(solve), TASKS[:3], workers=1, step_deadline=2.5)
     assert [t.end_reason for t in played] == ["answer", "infrastructure", "answer"]
     assert played[1].prompt == [] and played[1].task.id == "1"
 
@@ -405,7 +422,7 @@ def test_a_step_that_comes_back_late_is_not_taken_for_another() -> None:
 
     self_freed: list[str] = []
     played = rollout(
-        Late, ScriptedPolicy(thrice), TASKS[:4], branch=1, step_deadline=0.6, workers=1,
+        Late, ScriptedPolicy(thrice), TASKS[:4], branch=1, step_deadline=2.5, workers=1,
         on_episode=on_episode,
     )  # fmt: skip
     assert self_freed == ["1"]
@@ -420,7 +437,7 @@ def test_the_process_exits_though_an_env_hangs() -> None:
 import threading
 from test_rollout import Hanging, ScriptedPolicy, TASKS, rollout, solve
 Hanging.free.wait = lambda seconds: threading.Event().wait()
-played = rollout(Hanging, ScriptedPolicy(solve), TASKS[:3], step_deadline=0.6)
+played = rollout(Hanging, ScriptedPolicy(solve), TASKS[:3], step_deadline=2.5)
 print([t.end_reason for t in played])
 """
     ran = subprocess.run(
@@ -525,6 +542,71 @@ def test_errors_of_the_policy_are_its_own() -> None:
     assert failed.error == "MemoryError('on the GPU')" and len(played) == 3 + 2 * 2
 
 
+LOCK = threading.Lock()
+NO_TURNS: list[Any] = [
+    None, 7, b"text", ["text"], {"text": "x"}, KeyboardInterrupt(), Action,
+    Action(123), Action(None), Action("x", calls=[{"name": "add"}]), Action("x", calls="add"),  # type: ignore
+    Action("x", calls=[ToolCall("add", {"number": LOCK})]), Action("x", sample=[1, 2]),  # type: ignore[arg-type]
+]  # fmt: skip
+
+
+@KINDS
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_no_turn_is_an_error_of_the_policy(kind: type[Adder], workers: int) -> None:
+    class Odd(ScriptedPolicy):
+        """Gives task 1 what is no turn, past the checks of ScriptedPolicy."""
+
+        def collect(self, timeout: float) -> list[Answer]:
+            return [(k, odd if str(k)[0] == "1" else a) for k, a in super().collect(timeout)]
+
+    for odd in NO_TURNS:
+        envs: list[ToolEnv] = [kind() for _ in range(workers)]
+        before = envs[:]
+        played = rollout(envs, Odd(solve), TASKS[:3])
+        assert [t.end_reason for t in played] == ["answer", "policy_error", "answer"], odd
+        assert played[1].error and not played[1].valid and played[1].turns == []
+        assert envs == before and not any(env.closed for env in envs), "they stay the caller's"
+
+
+@pytest.mark.parametrize(
+    "calls, error",
+    [
+        ([ToolCall(None, {})], "parse"),  # type: ignore[arg-type]
+        ([ToolCall(7, {})], "parse"),  # type: ignore[arg-type]
+        ([ToolCall("add", {"number": "\ud800"})], "parse"),
+        ([ToolCall("add", {"number": 1})] * 65, "parse"),
+        ([ToolCall("add", None)], "bad_arguments"),  # type: ignore[arg-type]
+        ([ToolCall("add", [1])], "bad_arguments"),  # type: ignore[arg-type]
+    ],
+)
+def test_calls_that_a_model_got_wrong_cost_a_turn(calls: list[ToolCall], error: str) -> None:
+    def act(messages: list[Message]) -> Action:
+        return Action("done", calls=[]) if turns_in(messages) else Action("", calls=calls)
+
+    env = Adder()
+    (played,) = rollout(env, ScriptedPolicy(act), TASKS[:1])
+    assert played.turns[0].info["calls"][0][1].error == error and not env.closed
+    assert played.end_reason == "answer" and played.verdict is not None and played.to_dict()
+
+
+@pytest.mark.parametrize("missing", ["None", "closed"])
+def test_there_may_be_no_standard_error(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = None if missing == "None" else io.StringIO()
+    if stream is not None:
+        stream.close()
+    monkeypatch.setattr(sys, "stderr", stream)
+    for progress in (None, True):
+        played = rollout(Adder, ScriptedPolicy(solve), TASKS, progress=progress)
+        assert all(t.valid for t in played)
+
+
+def test_wrappers_are_taken_off() -> None:
+    limited: Any = TimeLimit(Adder(), max_episode_steps=1)
+    (played,) = rollout(limited, ScriptedPolicy(thrice), TASKS[:1])
+    assert len(played.turns) == 4 and played.end_reason == "answer"
+    assert "TimeLimit" in str(rollout.__doc__), "which says so"
+
+
 def test_the_token_limit() -> None:
     def act(messages: list[Message]) -> Action:
         if number_in(messages) == 1:
@@ -622,6 +704,25 @@ def test_ids_and_specs() -> None:
         ([3], {}, TypeError, "no ToolEnv"),
         (lambda: gymnasium.make("CartPole-v1"), {}, TypeError, "no ToolEnv"),
         ("CartPole-v1", {}, TypeError, "no ToolEnv"),
+        (Adder, {"tasks": "0"}, TypeError, "tasks='0': a list of tasks or of their ids"),
+        (Adder, {"tasks": TASKS[0]}, TypeError, "a list of tasks or of their ids, even of one"),
+        (Adder, {"tasks": None}, TypeError, "tasks=None: a list"),
+        (Adder, {"branch": -1}, ValueError, "branch=-1: how many continuations"),
+        (Adder, {"branch": 1.5}, TypeError, "branch=1.5: a number, or a function"),
+        (Adder, {"branch": True}, TypeError, "branch=True"),
+        (Adder, {"seed": -1}, gymnasium.error.Error, "a seed is a whole number"),
+        (Adder, {"seed": "x"}, gymnasium.error.Error, "a seed is a whole number"),
+        (Adder, {"step_deadline": -1.0}, ValueError, "step_deadline=-1.0: a number of seconds"),
+        (Adder, {"episode_deadline": float("nan")}, ValueError, "episode_deadline=nan"),
+        (Adder, {"episode_deadline": None}, ValueError, "episode_deadline=None"),
+        (Adder, {"policy": solve}, TypeError, r"ScriptedPolicy\(f\).*BatchPolicy\(f\)"),
+        (
+            Adder,
+            {"policy": Gives(None)},
+            TypeError,
+            r"Gives.collect\(\) gave None: a list of",
+        ),
+        (Adder, {"policy": Gives([Action("x")])}, TypeError, "a list of pairs of a key and an Act"),
     ],
 )
 def test_bad_arguments(envs: Any, kwargs: Any, error: type[Exception], fix: str) -> None:
@@ -715,6 +816,7 @@ def test_an_interrupt_hands_the_callers_envs_back_idle() -> None:
 def test_ctrl_c_keeps_what_was_done() -> None:
     script = """
 from test_rollout import *
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 def on_episode(trajectory):
     print(trajectory.task.id, trajectory.end_reason, flush=True)
 try:
@@ -800,7 +902,7 @@ def test_threads_end_with_the_rollout() -> None:
 
 def test_threads_of_envs_that_hung_end_when_they_come_back() -> None:
     before = set(threading.enumerate())
-    rollout(Hanging, ScriptedPolicy(solve), TASKS[:3], workers=1, step_deadline=0.6)
+    rollout(Hanging, ScriptedPolicy(solve), TASKS[:3], workers=1, step_deadline=2.5)
     Hanging.free.set()
     for thread in set(threading.enumerate()) - before:
         thread.join(WAIT)

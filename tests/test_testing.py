@@ -4,6 +4,9 @@ import importlib
 import logging
 import os
 import random
+import subprocess
+import sys
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,8 +14,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-import agent_envs
-from agent_envs import Task, ToolEnv
+from agent_envs import Task, ToolEnv, ToolResult, Verdict
 from agent_envs.branching import Branching
 from agent_envs.episode import Episode
 from agent_envs.fault import FaultModel
@@ -24,7 +26,8 @@ from agent_envs.testing.play import Subject, draw_move
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
 BANK = "bank_env:mine/Bank-v0"
-OURS = [env_id for env_id in agent_envs.ids() if env_id.startswith("agent/")]
+OURS = ["agent/Calculator-v0", "agent/CalculatorChars-v0"]
+"""Those whose steps take microseconds; the tests of the others call the kit themselves."""
 LEDGER = "planted_envs:planted/Ledger-v0"
 BY_NAME = {check.__name__: check for check in CHECKS}
 
@@ -52,6 +55,13 @@ ORACLE = "oracle_passes_every_task"
 NOBODY = "nobody_else_passes"
 TASKS = "tasks_are_sound"
 LEFT = "nothing_leaks"
+SHARES = "info shares objects between steps"
+WALKS = "random_walks_keep_the_laws"
+FAULTS = "faults_keep_the_form"
+SILENCE = "silence_earns_nothing"
+INCOME = "calls_are_no_income"
+HEDGE = "hedged_answers_fail"
+DISJOINT = "splits_are_disjoint"
 
 PLANTED: dict[str, tuple[str, str]] = {
     # the state
@@ -75,9 +85,18 @@ PLANTED: dict[str, tuple[str, str]] = {
     "FaultDraws": GLOBAL,
     "Hash": PROCESS,
     "Pid": PROCESS,
+    "Unseeded": GLOBAL,
+    "Counter": ("same_seed_same_bytes", r"\['Counter\.written'\] of the class changed"),
+    "DrawsFromNpRandom": ("histories_travel", r"Does a tool draw from np_random.*self\.rng"),
+    "Today": (PROCESS[0], "the date, .*First .*written on"),
+    "ThisYear": (PROCESS[0], "the date, .*First .*written in"),
+    "User": (PROCESS[0], "the user, .*First .*written by"),
+    "HostVariable": (PROCESS[0], "an environment variable.*First .*written on"),
+    "Host": (PROCESS[0], "the host, .*First .*written on"),
+    "Folder": (PROCESS[0], "a path .*First .*written in"),
     "SetupDraws": ("start_law", r"law 4.*setup\(\) must not draw"),
     # what is said
-    "SharedInfo": ("info_is_the_callers", "info shares objects between steps"),
+    "SharedInfo": ("info_is_the_callers", SHARES),
     "OutsideTheSpace": (FORM, r"not in the space: .*\\x00"),
     "NumpyReward": (FORM, "the reward is a float32, not a float"),
     "BothFlags": (FORM, "terminated and truncated are both true"),
@@ -86,13 +105,22 @@ PLANTED: dict[str, tuple[str, str]] = {
     "SaysOtherwise": (FORM, "a message says what the observation does not"),
     "UnexplainedReward": (FORM, "do not sum to"),
     "Raises": (FORM, r"it raised LookupError\('no pen'\)"),
+    "HugeError": (FORM, r"it raised KeyError\('xxx"),
+    "Exits": ("tools_meet_no_bugs", r"the tool note failed; raise ToolError.*SystemExit\(3\)"),
+    "GraderExits": (FORM, r"it raised SystemExit\(3\)"),
+    "NoState": (FORM, r"setup\(\) never sets self\.state"),
+    "NoVerdict": (FORM, r"grade\(\) returns None: it must return a Verdict"),
     "OtherWeights": (FORM, r"grade\(\) weighs by .* give the verdict self\.weights"),
     "StepsAfterTheEnd": ("limits_hold", "a step after the end must raise ResetNeeded"),
     "RaisesAfterTheEnd": ("limits_hold", r"raises ResetNeeded, not ValueError\('it is over'\)"),
     # faults
-    "FaultTells": ("faults_keep_the_form", r"has \['\(', '\)'\].*told by its form"),
-    "FaultGivesAway": ("faults_keep_the_form", "gives the right one away"),
-    "FaultIsNoText": ("faults_keep_the_form", r"corrupt\(\) or a tool broke an episode"),
+    "FaultTells": (FAULTS, r"has \['\(', '\)'\].*told by its form"),
+    "FaultGivesAway": (FAULTS, "gives the right one away"),
+    "FaultPads": (FAULTS, "gives the right one away: '0"),
+    "FaultGrows": (FAULTS, "gives the right one away: '7"),
+    "FaultDropsCommas": (FAULTS, "every sound result of repay has ',', and most wrong ones have"),
+    "FaultEmpties": (FAULTS, "a truncated result of .* is empty.*keep a part of"),
+    "FaultIsNoText": (FAULTS, r"corrupt\(\) or a tool broke an episode"),
     # tasks and rewards
     "DuplicatePrompts": (TASKS, "'train/0' and 'heldout/0' have the same prompt"),
     "UnsteadyTasks": (TASKS, r"load\('train'\) gives other tasks each time"),
@@ -102,11 +130,27 @@ PLANTED: dict[str, tuple[str, str]] = {
     "Guessable": (ORACLE, "'7' can be guessed: it passes 10 of the 10 tasks of level 0 in train"),
     "WrongOracle": (ORACLE, "the oracle fails 1 tasks of train, first train/4"),
     "RaisingOracle": (ORACLE, r"LookupError\('no gold'\)"),
-    "UnpaidOracle": (ORACLE, "the oracle passes and earns nothing: see weights"),
-    "PaidCheat": (NOBODY, "the say paid policy is paid in train: train/0"),
+    "UnpaidOracle": (ORACLE, "the oracle is paid 0 in all; a solved task is worth 1.*see weights"),
+    "DearOracle": (ORACLE, "the oracle is paid 2 in all; a solved task is worth 1"),
+    "MissingComponent": (ORACLE, r"components \['answer'\] of \['answer', 'entries'\]: give all"),
+    "OracleWithSelf": ("ships_an_oracle", r"oracle\(\) needs @staticmethod above it"),
+    "NoOracle": ("ships_an_oracle", "it ships no oracle: write `@staticmethod def oracle"),
+    "SilencePasses": (SILENCE, r"ends at once without an answer earns 1 .*grade\(\) gets None"),
+    "BlankPasses": (SILENCE, "answers with a blank earns 1"),
+    "PatiencePays": (SILENCE, r"makes malformed turns to max_turns earns 0\.5"),
+    "PayFarm": (INCOME, r"calling note\(.*\) to the limit earns 3\.2 .*twice, see pay\(\)"),
+    "SmallFarm": (INCOME, r"calling note\(.*again and again before solving .* earns 1\.004, more"),
+    "PaysAccidents": (NOBODY, "the random policy is paid"),
+    "PaidHedge": (HEDGE, "' passes, or is paid more than a wrong one"),
+    "GoldInPrompt": ("prompts_do_not_tell", "in 10 of 10 tasks of train.*Leave it out"),
+    "GoldInError": ("error_texts_do_not_tell", r"the error 'error: wrong amount.*of repay\(\)"),
+    "SpacedPrompts": (DISJOINT, "'train/0' of train and 'heldout/0' of heldout are one task"),
+    "SameData": (DISJOINT, "30 of the 30 tasks of heldout have the data of a task of train"),
+    "OnlyTrain": (TASKS, r"load\('heldout'\) of Training gives no task.*splits = \(.train.,\)"),
+    "PaidCheat": (NOBODY, "the say paid policy is paid 1 in train: train/0"),
     "RaisingCheat": (NOBODY, "the broken policy broke an episode.*IndexError"),
-    "PaysForNothing": (NOBODY, "the null policy is paid in train"),
-    "Substring": ("hedged_answers_fail", "' passes: compare the whole answer with the gold one"),
+    "PaysForNothing": (NOBODY, r"the null policy is paid 0\.1 in train"),
+    "Substring": (HEDGE, "' passes, or is paid.*compare the whole answer with the gold one"),
     "NoneBreaksTheGrader": ("limits_hold", r"grade\(None\) is called: there is no answer"),
     "OddAnswerBreaksTheGrader": ("survives_hostile_texts", r"'²' broke the episode.*grade\(\)"),
     "OddArgument": ("survives_hostile_arguments", r"note\(.*met a bug.*raise ToolError.*KeyError"),
@@ -121,6 +165,10 @@ PLANTED: dict[str, tuple[str, str]] = {
     "LeaksStates": (LEFT, r"'descriptors': .*drop\(\) a saved one"),
     "LeaksThreads": (LEFT, "'threads'"),
     "LeaksChildren": (LEFT, "'children'"),
+    "LeaksMemory": (
+        "memory_does_not_grow",
+        r"bytes of memory stay behind after each life.*planted_envs\.py",
+    ),
     "LeaksFiles": (LEFT, "'temporary files'"),
     "ClosesOnce": ("takes_the_arguments_of_make", r"it raised ValueError\('closed already'\)"),
 }
@@ -165,7 +213,7 @@ def test_no_planted_fault_is_forgotten() -> None:
     } == set(BY_NAME), "every check has caught something, here or below"
 
 
-@pytest.mark.parametrize("name", ["SharedInfo", "Guessable", "OddText"])
+@pytest.mark.parametrize("name", ["Guessable", "OddText", "Unseeded", "WallClock", "Counter"])
 def test_the_whole_kit_stops_at_the_fault(name: str) -> None:
     check, message = PLANTED[name]
     with pytest.raises(
@@ -173,6 +221,31 @@ def test_the_whole_kit_stops_at_the_fault(name: str) -> None:
     ) as caught:
         check_tool_env(f"planted_envs:planted/{name}-v0", examples=5, depth=10, tasks=10)
     assert caught.value.__cause__ is not None, "with the place where it was found"
+
+
+def test_an_error_of_megabytes_is_cut() -> None:
+    with pytest.raises(AssertionError) as caught:
+        run_check(BY_NAME[FORM], planted("HugeError"))
+    assert len("".join(traceback.format_exception(caught.value))) < 20_000
+
+
+def test_without_assertions_nothing_is_checked_and_it_says_so() -> None:
+    script = "from agent_envs.testing import check_tool_env; check_tool_env('agent/Calculator-v0')"
+    ran = subprocess.run([sys.executable, "-O", "-c", script], capture_output=True, text=True)
+    assert ran.returncode and "RuntimeError: python -O leaves assertions out" in ran.stderr
+
+
+def test_what_is_no_id_and_no_class() -> None:
+    with pytest.raises(
+        ValueError, match=r"Import the module that registers it.*'module:mine/No-v0"
+    ):
+        check_tool_env("mine/No-v0")
+    with pytest.raises(ValueError, match="No module named 'no_such_module'.*Import the module"):
+        check_tool_env("no_such_module:mine/No-v0")
+    others: list[Any] = [gymnasium.make(LEDGER).unwrapped, 7]
+    for given in others:
+        with pytest.raises(TypeError, match="give the kit an id or a class"):
+            check_tool_env(given)
 
 
 # -- faults of the base class ----------------------------------------------------------------------
@@ -289,11 +362,23 @@ def another_in_a_worker(env: type[Any], patch: pytest.MonkeyPatch) -> None:
     patch.setattr(env, "setup", elsewhere)
 
 
+def results_are_shared(env: type[Any], patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ToolResult, "copy", lambda self: self)
+
+
+def calls_are_shared(env: type[Any], patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("agent_envs.episode.copied", lambda call: call)
+
+
+def verdicts_are_shared(env: type[Any], patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Verdict, "copy", lambda self: self)
+
+
 BASE: dict[Callable[..., None], tuple[str, str]] = {
     copy_forgets: DETOUR,
     no_copy: DETOUR,
-    reseed_not_logged: ("random_walks_keep_the_laws", "a reseed that is not logged"),
-    np_random_goes_on: ("random_walks_keep_the_laws", r"law 1 \(exact\)"),
+    reseed_not_logged: (WALKS, "laws? 1 "),
+    np_random_goes_on: (WALKS, r"law 1 \(exact\)"),
     faults_go_on: SEED,
     digests_are_not_compared: ("histories_travel", "replay took a digest that differs"),
     parents_are_lost: ("deep_lineage", "law 2: parents"),
@@ -301,6 +386,9 @@ BASE: dict[Callable[..., None], tuple[str, str]] = {
     forks_share: ("forks_outlive_their_parent", "closed"),
     tasks_of_the_seed: ("seed_moves_only_noise", "draw three tasks or fewer"),
     a_space_without_text: ("passes_gymnasiums_own_check", ""),
+    results_are_shared: ("info_is_the_callers", SHARES),
+    calls_are_shared: ("info_is_the_callers", SHARES),
+    verdicts_are_shared: ("info_is_the_callers", SHARES),
     another_in_a_worker: ("vectors_agree", "sync and async vectors say different things"),
 }
 

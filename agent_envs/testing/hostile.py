@@ -6,7 +6,8 @@ from typing import Any
 
 from agent_envs.env import ToolEnv
 from agent_envs.plain import to_plain
-from agent_envs.testing.play import Subject, logged_errors
+from agent_envs.testing.earnings import GOLD
+from agent_envs.testing.play import Subject, explain, logged_errors
 from agent_envs.turns import ToolCall
 
 _PIECES = (
@@ -34,7 +35,10 @@ def survives_hostile_texts(subject: Subject) -> None:
     env = subject.make(max_turns=10**9, max_calls=10**9)
     env.reset(seed=1)
     rng = random.Random(1)
-    texts = ["".join(rng.choices(_PIECES, k=rng.randrange(12))) for _ in range(500)]
+    texts = [
+        "".join(rng.choices(_PIECES, k=rng.randrange(12)))
+        for _ in range(500 if subject.quick else 100)
+    ]
     texts += [f"<tool_call>{body}</tool_call>" for body in _bodies(env)]
     texts += [body + "|" for body in _bodies(env)]
     with logged_errors() as errors:
@@ -72,15 +76,18 @@ def _survive(env: ToolEnv, turn: str | ToolCall, *, answer: bool = False) -> Non
         result = env.act([turn])
     else:
         result = env.act(turn) if answer else env.step(turn)
-    observation, _, terminated, truncated, info = result
+    observation, reward, terminated, truncated, info = result
     shown = repr(turn)[:80]
     assert env.observation_space.contains(observation), f"{shown}: observation not in the space"
     failed = info["infrastructure_error"]
-    assert failed is None, f"{shown} broke the episode: {failed}; a bug in grade() or a tool?"
+    assert failed is None, (
+        f"{shown} broke the episode: {explain(env, failed or '')}; a bug in grade() or a tool?"
+    )
     json.dumps(info["messages"], ensure_ascii=False).encode()
     to_plain(info)
     if terminated or truncated:
         assert not info["verdict"].passed, f"the turn {shown} passed the task"
+        assert reward < GOLD, f"the turn {shown} is paid {reward:g}, as much as solving the task"
         env.reset()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from agent_envs.env import ToolEnv
 from agent_envs.plain import to_plain
-from agent_envs.testing.play import FAULTS, Player, Subject
+from agent_envs.testing.play import FAULTS, Player, Subject, draw_call, explain, logged_errors
 from agent_envs.turns import Malformed
 
 INFO_KEYS = {
@@ -58,7 +58,9 @@ def _check_step(env: ToolEnv, result: Any) -> None:
 def _check_info(env: ToolEnv, info: dict[str, Any], reward: float) -> None:
     assert info.keys() == INFO_KEYS, f"info has {sorted(info)}, not {sorted(INFO_KEYS)}"
     failed = info["infrastructure_error"]
-    assert failed is None, f"an episode broke: {failed}. A bug of the env, or something is down"
+    assert failed is None, (
+        f"an episode broke: {explain(env, failed or '')}. A bug of the env, or something is down"
+    )
     parts = info["reward_components"]
     assert tuple(parts) == env.components, f"reward components {tuple(parts)}: {env.components}"
     assert abs(sum(parts.values()) - reward) < 1e-9, f"components {parts} do not sum to {reward}"
@@ -69,19 +71,50 @@ def _check_info(env: ToolEnv, info: dict[str, Any], reward: float) -> None:
         raise AssertionError(f"info has no JSON form: {error}") from error
 
 
+def tools_meet_no_bugs(subject: Subject) -> None:
+    """No call that fits its schema makes a tool raise anything but ToolError and TimeoutError."""
+    env = subject.make(max_turns=20)
+    with logged_errors() as errors:
+        for seed in range(10 if subject.quick else 4):
+            env.reset(seed=seed)
+            rng, player = random.Random(seed), Player(env)
+            while not (env.ended or errors):
+                player.move(rng)
+            assert not errors, f"a bug in the env: {explain(env, errors[0])}"
+    env.close()
+
+
 def info_is_the_callers(subject: Subject) -> None:
-    """What a caller does to an info dict shows nowhere else."""
-    env = subject.make()
+    """What a caller does to an info dict, and to all that is in it, shows nowhere else."""
+    env = subject.make(max_turns=8)
+    rng = random.Random(1)
     info = env.reset(seed=1)[1]
-    for _ in range(2):
+    while True:
         snapshot = env.snapshot()
         before = to_plain(env.rollback(snapshot)[1])
         for spoiled in (info, env.rollback(snapshot)[1]):
-            for message in spoiled["messages"]:
-                message["content"] = "spoiled"
-            for shared in (spoiled["messages"], spoiled["reward_components"], spoiled["calls"]):
-                shared.clear()
+            _spoil(spoiled)
         after = to_plain(env.rollback(snapshot)[1])
         assert after == before, "info shares objects between steps: make them anew each time"
-        info = env.act(Malformed("made up"))[4]
+        if env.ended:
+            break
+        calls = env.tools and env.turn % 2 == 0
+        info = env.act([draw_call(env, rng)] if calls else Malformed("made up"))[4]
     env.close()
+
+
+def _spoil(info: dict[str, Any]) -> None:
+    """Change everything in an info dict that can be changed."""
+    for call, result in info["calls"]:
+        if call is not None:
+            call.name = "spoiled"
+            call.arguments.clear()
+        result.content, result.error, result.truth = "spoiled", "limit", "spoiled"
+    if info["verdict"] is not None:
+        info["verdict"].passed = not info["verdict"].passed
+        info["verdict"].components["spoiled"] = 9.0
+        info["verdict"].weights.clear()
+    for message in info["messages"]:
+        message["content"] = "spoiled"
+    for shared in (info["messages"], info["reward_components"], info["calls"], info):
+        shared.clear()

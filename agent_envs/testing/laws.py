@@ -15,7 +15,9 @@ from agent_envs.testing.play import FAULTS, Player, Subject, draw_call, probe, s
 from agent_envs.turns import Malformed
 
 _LONG = {"max_turns": 400, "max_calls": 2000}
-_OPERATIONS = ["move"] * 5 + ["snapshot"] * 2 + ["rollback"] * 2 + ["reseed", "fork", "reset"]
+_OPERATIONS = (
+    ["move"] * 5 + ["snapshot"] * 2 + ["rollback"] * 2 + ["reseed", "fork", "reset", "draw", "draw"]
+)
 
 
 def rollback_undoes_a_detour(subject: Subject) -> None:
@@ -140,6 +142,10 @@ class _Walk:
     def _reset(self, number: int) -> None:
         self.env.reset()
 
+    def _draw(self, number: int) -> None:
+        for _ in range(1 + number % 3):
+            self.env.np_random.random()
+
     def _same_future(self, env: ToolEnv, history: dict[str, Any], seed: int, when: str) -> None:
         """Play on, in `env` and in one that never had a snapshot: the same must come out."""
         oracle = self.subject.make(fault_rate=FAULTS, **_LONG)
@@ -148,7 +154,8 @@ class _Walk:
         except SnapshotUnsupported as error:
             raise AssertionError(
                 f"laws 1 and 8 (exact, portable): {error} ({when}). State outside `state` (or "
-                "outside save and load), a reseed that is not logged, or a shared stream?"
+                "outside save and load), a reseed that is not logged, a shared stream, or a tool "
+                "that draws from np_random instead of self.rng(stream)?"
             ) from None
         assert probe(env, seed) == probe(oracle, seed), (
             f"law 1 (exact): {when} the env goes on otherwise than one that never had a snapshot. "
@@ -218,12 +225,23 @@ def histories_travel(subject: Subject) -> None:
     """Law 8: a history is JSON, brings its state about, and is refused where it lies."""
     env, other = subject.make(), subject.make()
     env.reset(seed=2)
-    env.act([draw_call(env, random.Random(2))] if env.tools else Malformed("made up"))
+    rng = random.Random(2)
+    for _ in range(6):
+        if not env.ended:
+            env.np_random.random()  # which is the caller's as well
+            env.act([draw_call(env, rng)] if env.tools else Malformed("made up"))
     try:
         told = json.loads(json.dumps(env.history(), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise AssertionError(f"law 8 (portable): the history has no JSON form: {error}") from error
-    assert other.replay(told)[0] == env._last_words()[0], "law 8 (portable): another observation"
+    try:
+        words = other.replay(told)[0]
+    except SnapshotUnsupported as error:
+        raise AssertionError(
+            f"law 8 (portable): {error}. Does a tool draw from np_random, which is the caller's "
+            "as well? Use self.rng(stream)"
+        ) from error
+    assert words == env._last_words()[0], "law 8 (portable): another observation"
     told["moves"][0]["digest"] = "something else"
     _refuses(lambda: other.replay(told), "law 8 (portable): replay took a digest that differs")
     env.close()

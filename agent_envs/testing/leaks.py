@@ -7,13 +7,18 @@ import random
 import tempfile
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from agent_envs.testing.play import Player, Subject
 
 PATIENCE = 5.0
 """Seconds: a thread or a process may take a moment to end."""
+LEAST = 4096
+"""Bytes a life and line. Less is noise: blocks that Python keeps for reuse, from before memory was
+traced, are replaced by traced ones for a long while."""
 
 
 def nothing_leaks(subject: Subject) -> None:
@@ -30,6 +35,54 @@ def nothing_leaks(subject: Subject) -> None:
         f"law 5 (released): left behind after five lives, as (before, after): {grown}. teardown() "
         "frees the live state, drop() a saved one"
     )
+
+
+def memory_does_not_grow(subject: Subject) -> None:
+    """Law 5: Python's memory too is back to what it was. What a cache keeps of the first lives is
+    no leak, nor are Python's own tables: only what one line leaves behind in every round is."""
+    lives = 5 if subject.quick else 1
+    with _traced():
+        _lives(subject, lives + 1)
+        marks = [_memory()]
+        for _ in range(3):
+            _lives(subject, lives)
+            marks.append(_memory())
+    rounds = [_growth(before, after) for before, after in pairwise(marks)]
+    left = {line: min(grown.get(line, 0) // lives for grown in rounds) for line in rounds[0]}
+    line = max(left, key=left.__getitem__, default="")
+    assert left.get(line, 0) < LEAST, (
+        f"law 5 (released): {left[line]:,} bytes of memory stay behind after each life of an env, "
+        f"allocated at {line}: does a list or a dict of the class or the module grow?"
+    )
+
+
+def _lives(subject: Subject, count: int) -> None:
+    for _ in range(count):
+        _live_and_die(subject)
+    gc.collect()
+
+
+def _memory() -> tracemalloc.Snapshot:
+    ours = tracemalloc.Filter(False, tracemalloc.__file__)
+    return tracemalloc.take_snapshot().filter_traces([ours])
+
+
+def _growth(before: tracemalloc.Snapshot, after: tracemalloc.Snapshot) -> dict[str, int]:
+    """By line of code, how many bytes more are held."""
+    return {str(x.traceback): x.size_diff for x in after.compare_to(before, "lineno")}
+
+
+@contextlib.contextmanager
+def _traced() -> Iterator[None]:
+    """Memory is traced, as it may be already."""
+    if tracemalloc.is_tracing():
+        yield
+        return
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
 
 
 def _grown(before: dict[str, int], after: dict[str, int]) -> dict[str, tuple[int, int]]:

@@ -1,7 +1,6 @@
 """Who is paid: the oracle on every task, and nobody else."""
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,49 +8,17 @@ from functools import partial
 from agent_envs.env import ToolEnv
 from agent_envs.policy import Policy, ScriptedPolicy, null, oracle, randomly
 from agent_envs.rollout import rollout
-from agent_envs.task import Task, check_unique
-from agent_envs.testing.play import Subject, episode
+from agent_envs.task import Task
+from agent_envs.testing.earnings import EXACT, GOLD
+from agent_envs.testing.play import Subject
 from agent_envs.trajectory import Trajectory
 from agent_envs.turns import Action, Message
 
-_HEDGED = 40
+_SPREAD = (200, 40)
+"""How many tasks of a split the null, the random and the cheating policies play: where a step
+takes microseconds, and elsewhere."""
+_HEDGED = (40, 10)
 """How many tasks of a split are answered with a hedge."""
-
-
-def tasks_are_sound(subject: Subject) -> None:
-    """Ids and prompts are unique over all splits, and `load` gives the same tasks every time."""
-    env = subject.make()
-    tasks = list(env.tasks)
-    check_unique(tasks)
-    for task in tasks:
-        try:
-            json.dumps(task.to_dict())
-        except TypeError as error:
-            raise AssertionError(f"{task}: data needs a plain JSON form: {error}") from error
-    for split in env.tasks.splits:
-        wrong = [t.id for t in env.tasks.split(split) if t.split != split]
-        assert not wrong, f"tasks {wrong[:3]} of split {split!r} name another split"
-        assert _loaded(env, split) == _loaded(env, split), (
-            f"load({split!r}) gives other tasks each time: derive them from their numbers"
-        )
-    env.close()
-
-
-def tasks_stay_as_they_are(subject: Subject) -> None:
-    """No episode changes a task: all episodes share it."""
-    env = subject.make()
-    episode(env, 1, 5)
-    for split in env.tasks.splits:
-        now = [task.to_dict() for task in env.tasks.split(split)]
-        assert now == _loaded(env, split), (
-            f"an episode changed the data of a task in {split!r}, which all episodes share: copy "
-            "in setup() what tools change"
-        )
-    env.close()
-
-
-def _loaded(env: ToolEnv, split: str) -> list[object]:
-    return [task.to_dict() for task in env.tasks.load(split)]
 
 
 def oracle_passes_every_task(subject: Subject) -> None:
@@ -62,8 +29,7 @@ def oracle_passes_every_task(subject: Subject) -> None:
         played = _play(env, oracle(type(env), env.tasks), tasks)
         failed = [t for t in played if not (t.verdict and t.verdict.passed)]
         assert not failed, f"the oracle fails {len(failed)} tasks of {split}, first {_tell(failed)}"
-        unpaid = [t for t in played if t.reward <= 0]
-        assert not unpaid, f"the oracle passes and earns nothing: see weights. {_tell(unpaid)}"
+        _check_pay(env, played)
         _check_guesses(env, split, played)
     env.close()
 
@@ -75,31 +41,53 @@ def nobody_else_passes(subject: Subject) -> None:
     policies["prompt-repeating"] = ScriptedPolicy(_repeat_the_prompt)
     policies |= {name: ScriptedPolicy(cheat) for name, cheat in env.cheats.items()}
     for split in env.tasks.splits:
-        tasks = env.tasks.split(split)[: subject.tasks]
+        tasks = subject.some(env, split, *_SPREAD)
         for name, policy in policies.items():
             played = _play(env, policy, tasks)
             broken = [t for t in played if t.verdict is None]
             assert not broken, f"the {name} policy broke an episode in {split}: {_tell(broken)}"
-            paid = [t for t in played if t.verdict and t.verdict.passed]
-            if name != "random":  # it may be paid for shaping, by accident
-                paid += [t for t in played if t.reward > 0]
-            assert not paid, f"the {name} policy is paid in {split}: {_tell(paid)}"
+            # By accident the random one may be paid for shaping, but never as the oracle is.
+            most = GOLD - EXACT if name == "random" else EXACT
+            paid = [t for t in played if t.reward > most or (t.verdict and t.verdict.passed)]
+            assert not paid, (
+                f"the {name} policy is paid {paid[0].reward:g} in {split}: {_tell(paid)}"
+            )
     env.close()
 
 
+def _check_pay(env: ToolEnv, played: list[Trajectory]) -> None:
+    for trajectory in played:
+        assert trajectory.verdict is not None
+        given = trajectory.verdict.components.keys()
+        assert given == set(env.components), (
+            f"the verdict has the components {sorted(given)} of {sorted(env.components)}: give all "
+            f"of them at every end; one that tools pay is 0.0 there. {_tell([trajectory])}"
+        )
+        assert abs(trajectory.reward - GOLD) <= EXACT, (
+            f"the oracle is paid {trajectory.reward:g} in all; a solved task is worth {GOLD:g}, "
+            f"what tools pay included: see weights. {_tell([trajectory])}"
+        )
+
+
 def hedged_answers_fail(subject: Subject) -> None:
-    """Where the answer counts, the right one beside a wrong one does not pass."""
+    """Where the answer counts, the right one beside a wrong one does not pass, nor is it paid."""
     env = subject.make()
     for split in env.tasks.splits:
-        tasks = env.tasks.split(split)[: min(_HEDGED, subject.tasks or _HEDGED)]
+        tasks = subject.some(env, split, *_HEDGED)
         careless = _play(env, _answering(env, lambda gold: "no idea"), tasks)
-        counts = [t.task for t in careless if not (t.verdict and t.verdict.passed)]
+        worth = {t.task.id: t.reward for t in careless if not (t.verdict and t.verdict.passed)}
+        counts = [task for task in tasks if task.id in worth]
         for hedge in (lambda gold: f"{gold} or not {gold}", lambda gold: f"12345 {gold} 54321"):
             played = _play(env, _answering(env, hedge), counts)
-            paid = [t for t in played if t.verdict and t.verdict.passed]
+            paid = [
+                t
+                for t in played
+                if t.reward > worth[t.task.id] + EXACT or (t.verdict and t.verdict.passed)
+            ]
             assert not paid, (
-                f"the answer {paid[0].turns[-1].action.text!r:.80} passes: compare the whole "
-                f"answer with the gold one, see Task.read. {_tell(paid)}"
+                f"the answer {paid[0].turns[-1].action.text!r:.80} passes, or is paid more than a "
+                "wrong one: compare the whole answer with the gold one, see Task.read. "
+                f"{_tell(paid)}"
             )
     env.close()
 

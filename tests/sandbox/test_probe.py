@@ -192,7 +192,12 @@ def test_interpreter_that_is_too_old_is_refused(tmp_path: Path) -> None:
 
 
 def test_packages_are_seen_read_only_with_what_they_require(isolated: str, make: Make) -> None:
-    box = make(isolated, packages=["pytest"])
+    try:
+        box = make(isolated, packages=["pytest"])
+    except BackendUnavailable as error:
+        if "cannot be read" in str(error):
+            pytest.skip(f"these tests are installed where only root may read: {error}")
+        raise
     assert box.run_python("import pytest, pluggy, iniconfig; pytest.__name__").value == "'pytest'"
     assert box.run_python("import hypothesis").ended == "error"
     result = box.run_python("open(pytest.__file__, 'a')")
