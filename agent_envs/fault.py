@@ -80,4 +80,7 @@ def corrupted(kind: FaultKind, content: str, u: float) -> str:
         return content
     place = places[int(u * len(places))]
     other = (int(content[place]) + 1 + int(u * 7919 % 9)) % 10
+    before, after = content[:place][-1:], content[place + 1 : place + 2]
+    if other == 0 and after.isdigit() and not before.isdigit():
+        other = int(content[place]) % 9 + 1  # a leading zero would give it away
     return f"{content[:place]}{other}{content[place + 1 :]}"

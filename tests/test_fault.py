@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.fault import KINDS, FaultModel, FaultRate
+from agent_envs.fault import KINDS, FaultModel, FaultRate, corrupted
 from agent_envs.streams import derive
 from agent_envs.turns import Error, FaultKind, ToolCall
 
@@ -186,3 +187,11 @@ def test_a_call_that_fails_by_itself_is_left_alone() -> None:
         env = bank({kind: 1.0})
         result = env.call(ToolCall("balance", {"name": "zoe"}))
         assert (result.error, result.fault, result.truth) == ("failed", None, None)
+
+
+def test_a_wrong_digit_is_no_leading_zero() -> None:
+    for number in ("168", "10", "9", "a 250 b 31"):
+        for step in range(500):
+            wrong = corrupted("wrong", number, step / 500)
+            assert wrong != number and len(wrong) == len(number)
+            assert not re.search(r"\b0[0-9]", wrong)
