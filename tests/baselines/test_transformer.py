@@ -66,7 +66,8 @@ def test_a_conversation_may_fill_the_context_while_another_is_padded(model: Tran
     cache = Cache(model.shape, 2, torch.device("cpu"))
     with torch.no_grad():
         model.extend(long[:, :-1], torch.tensor([0]), torch.tensor([0]), cache)
-        both = torch.cat([long[:, -1:].expand(1, 4), torch.ones(1, 4, dtype=torch.long)])
+        last = int(long[0, -1])
+        both = torch.tensor([[last] + [(last + 1) % 17] * 3, [1] * 4])
         got = model.extend(both, torch.tensor([context - 1, 0]), torch.tensor([0, 1]), cache)
         torch.testing.assert_close(got[0, 0], model(long)[0, -1], atol=2e-5, rtol=1e-5)
 
