@@ -1,6 +1,6 @@
 """What this machine has for each backend, and the command that fixes what is missing.
 
-Nothing is assumed: namespaces are entered, cgroups written to, browsers started, daemons asked.
+Nothing is assumed: sandboxes are played in, cgroups made, browsers started, daemons asked.
 """
 
 import argparse
@@ -49,11 +49,10 @@ def python() -> Found:
 PROBES: dict[str, dict[str, Probe]] = {
     "core": {"python": python},
     "code": {
-        "user namespaces": probes_linux.user_namespaces,
-        "bubblewrap": probes_linux.bubblewrap,
-        "Landlock": probes_linux.landlock,
-        "seccomp": probes_linux.seccomp,
+        "namespace": partial(probes_linux.sandbox, "namespace"),
+        "landlock": partial(probes_linux.sandbox, "landlock"),
         "cgroups": probes_linux.cgroups,
+        "bubblewrap": probes_linux.bubblewrap,
     },
     "sql": {"SQLite": probes_services.sqlite, "PostgreSQL": probes_services.postgres},
     "browser": {"Chromium": probes_services.chromium},
@@ -112,8 +111,8 @@ def sandbox_backend(findings: dict[str, dict[str, Found]]) -> str | None:
     """The first of the sandbox's backends that has all it needs; None where none has."""
     code, docker = findings["code"], findings["docker"]
     needs = {
-        "namespace": (code["user namespaces"], code["seccomp"]),
-        "landlock": (code["Landlock"], code["seccomp"]),
+        "namespace": (code["namespace"],),
+        "landlock": (code["landlock"],),
         "docker": tuple(docker.values()),
     }
     return next((name for name, parts in needs.items() if all(p.ok for p in parts)), None)

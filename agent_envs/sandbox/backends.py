@@ -4,7 +4,7 @@ import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agent_envs.sandbox.cgroup import find_place, new_group
 from agent_envs.sandbox.channel import Channel, new_base
@@ -13,7 +13,7 @@ from agent_envs.sandbox.identity import give_back, take_uid
 from agent_envs.sandbox.inner import landlock
 from agent_envs.sandbox.inner.numbers import AUDIT_ARCH
 from agent_envs.sandbox.inner.setup import LANDLOCK, NAMESPACE, SUBPROCESS, Setup
-from agent_envs.sandbox.interpreter import Inside
+from agent_envs.sandbox.interpreter import Inside, choose
 from agent_envs.sandbox.settings import Limits
 
 OLDEST_LANDLOCK = 3
@@ -42,23 +42,38 @@ class Capabilities:
         """What `strict=True` asks for and this has not got."""
         lacks = {
             "isolation": not self.isolated,
-            "a limit on total memory (no writable cgroup with a memory controller)": (
+            "limit on total memory (no writable cgroup with a memory controller)": (
                 not self.total_memory
             ),
-            "a limit on workspace bytes and entries by the kernel": (
+            "limit on workspace bytes and entries by the kernel": (
                 "watched" in (self.workspace_bytes, self.entries)
             ),
         }
         return [what for what, lacking in lacks.items() if lacking]
 
 
+class Lack(NamedTuple):
+    """What a machine has not got, and the command or the advice that gets it."""
+
+    what: str
+    fix: str
+
+
 class Backend(Protocol):
     """What `Sandbox` needs of a backend; `docker` will be another."""
 
     name: str
+    advice: str
+    """What to do where `lacks` knows of nothing and yet a dry run fails."""
 
-    def lacks(self) -> str:
-        """What the machine lacks, and the command that gets it; "" if nothing is known to."""
+    def lacks(self) -> Lack | None:
+        """What the machine is known to lack, found out without trying."""
+
+    def inside(self, interpreter: str | None, packages: tuple[str, ...]) -> Inside:
+        """The interpreter and the packages asked for, as sessions will see them.
+
+        Equal for equal arguments. Raises BackendUnavailable.
+        """
 
     def start(self, inside: Inside, limits: Limits) -> Channel:
         """A fresh session. Raises BackendUnavailable."""
@@ -70,43 +85,38 @@ class Backend(Protocol):
 class Local:
     """Sessions that are clones of a zygote on this machine: three strengths of the same tree."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, advice: str) -> None:
         self.name = name
+        self.advice = advice
 
-    def lacks(self) -> str:
+    def inside(self, interpreter: str | None, packages: tuple[str, ...]) -> Inside:
+        """As `choose` has it."""
+        return choose(interpreter, packages)
+
+    def lacks(self) -> Lack | None:
         """Known obstacles, most telling first."""
         if platform.system() != "Linux":
-            return "this is not Linux: use a Linux container or virtual machine"
+            return Lack("this is not Linux", "use a Linux container or virtual machine")
         if platform.machine() not in AUDIT_ARCH:
-            return f"no system call table for {platform.machine()} (there are x86_64, aarch64)"
+            known = ", ".join(AUDIT_ARCH)
+            return Lack(f"no system call table for {platform.machine()}", f"use one of {known}")
         if self.name == NAMESPACE:
             return namespaces_lack()
         if self.name == LANDLOCK and landlock.abi() < OLDEST_LANDLOCK:
-            return (
-                f"Landlock version {OLDEST_LANDLOCK} (kernel 6.2; here it is {landlock.abi()}): "
-                "boot a newer kernel, with landlock among lsm= on its command line"
+            return Lack(
+                f"Landlock version {OLDEST_LANDLOCK} (kernel 6.2; here it is {landlock.abi()})",
+                "boot a newer kernel, with landlock among lsm= on its command line",
             )
-        return ""
+        return None
 
     def start(self, inside: Inside, limits: Limits) -> Channel:
         """Clone a session from the zygote of this choice."""
         source = zygote(self.name, inside)
         alone = self.name == NAMESPACE
-        processes = {} if alone else {"NPROC": limits.processes + MOST_FROZEN}
-        setup = Setup(
-            self.name,
-            inside.read,
-            inside.listed,
-            limits.rlimits() | processes,
-            limits.processes,
-            limits.workspace,
-            limits.entries,
-            limits.snapshot_files,
-            "" if alone else new_base(),
-        )
+        setup = setup_for(self.name, inside, limits, "" if alone else new_base())
         uid = take_uid()
-        if uid is None:
-            setup.rlimits.pop("NPROC", None)  # it would count the user's other processes too
+        if uid is not None and not alone:
+            setup.rlimits["NPROC"] = limits.processes + MOST_FROZEN
         try:
             group = new_group(limits.total_memory)
         except BaseException:
@@ -130,7 +140,23 @@ class Local:
 
 
 MOST_FROZEN = 1024
-"""Processes that a session's uid may have beside those of a call, where no namespace counts."""
+"""Processes that a session's uid, if nobody else has it, may have beside those of a call, where no
+namespace counts."""
+
+
+def setup_for(strength: str, inside: Inside, limits: Limits, base: str) -> Setup:
+    """What a session is told. `base`: a path for its folder, unless it has a mount of its own."""
+    return Setup(
+        strength,
+        inside.read,
+        inside.listed,
+        limits.rlimits(),
+        limits.processes,
+        limits.workspace,
+        limits.entries,
+        limits.snapshot_files,
+        base,
+    )
 
 
 def take_and_give() -> bool:
@@ -140,7 +166,7 @@ def take_and_give() -> bool:
     return uid is not None
 
 
-def namespaces_lack() -> str:
+def namespaces_lack() -> Lack | None:
     """What is known to forbid user namespaces, with the command that allows them."""
     for name, forbidding in (
         ("user.max_user_namespaces", "0"),
@@ -150,8 +176,9 @@ def namespaces_lack() -> str:
         value = sysctl(name)
         if value == forbidding and not (os.getuid() == 0 and name.startswith("kernel.")):
             allowed = "10000" if name.startswith("user.") else "1" if forbidding == "0" else "0"
-            return f"{name} is {value}: sudo sysctl -w {name}={allowed}"
-    return ""
+            sudo = "" if os.getuid() == 0 else "sudo "
+            return Lack(f"{name} is {value}", f"{sudo}sysctl -w {name}={allowed}")
+    return None
 
 
 def sysctl(name: str) -> str | None:
@@ -162,5 +189,11 @@ def sysctl(name: str) -> str | None:
         return None
 
 
-BACKENDS: dict[str, Backend] = {name: Local(name) for name in (NAMESPACE, LANDLOCK, SUBPROCESS)}
-"""By name. `docker` is added by its own module."""
+ADVICE = {
+    NAMESPACE: "in a container, start it with --security-opt seccomp=unconfined --security-opt "
+    "systempaths=unconfined, or use a kernel and a user that may make user namespaces",
+    LANDLOCK: "use a kernel from 6.2 on with Landlock and seccomp",
+    SUBPROCESS: "use Linux",
+}
+BACKENDS: dict[str, Backend] = {name: Local(name, advice) for name, advice in ADVICE.items()}
+"""By name, the strongest first."""

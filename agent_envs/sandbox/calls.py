@@ -1,8 +1,10 @@
 """Calls and files: what a sandbox does in its present session, and how it gets a new one."""
 
 import json
+import os
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -10,7 +12,6 @@ from typing import Any, Self
 
 from agent_envs.sandbox.backends import Capabilities
 from agent_envs.sandbox.channel import Channel, SessionLost
-from agent_envs.sandbox.interpreter import choose
 from agent_envs.sandbox.log import LOST, Step, after, cells_of
 from agent_envs.sandbox.outcome import LOST_INTERPRETER, LOST_SESSION, read_outcome
 from agent_envs.sandbox.payload import Payload
@@ -42,13 +43,15 @@ class Calls:
         strict: bool,
     ) -> None:
         self.limits = limits
-        self._inside = choose(interpreter, packages)
-        self._backend, self._capabilities = pick(backend, self._inside, strict=strict)
+        self._backend, self._inside, self._capabilities = pick(
+            backend, interpreter, packages, strict=strict
+        )
         warn_once(self._capabilities)
         self._lock = threading.RLock()
         self._closed = False
         self._step: Step | None = None
         self._channel: Channel = self._backend.start(self._inside, limits)
+        _open.add(self)
 
     # -- running --
 
@@ -199,3 +202,16 @@ class Calls:
     def __del__(self) -> None:
         if hasattr(self, "_channel"):
             self.close()
+
+
+_open: "weakref.WeakSet[Calls]" = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """In a fork of this process: its sandboxes are the parent's, and closed here."""
+    for box in list(_open):
+        box._closed = True
+        box._lock = threading.RLock()  # a thread that is not in this fork may have held it
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -126,11 +126,11 @@ def takes_processes(group: MemoryGroup) -> bool:
         os.close(door)
 
 
-def candidates() -> list[tuple[Path, int]]:
+def candidates(process: Path = Path("/proc/self")) -> list[tuple[Path, int]]:
     """Folders of the mounted hierarchies that have a memory controller: our own group's first."""
     found = []
-    own = own_groups()
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    own = own_groups(process)
+    for line in (process / "mountinfo").read_text().splitlines():
         head, _, tail = line.partition(" - ")
         root, mount = head.split()[3:5]
         kind, _, options = tail.split(maxsplit=2)
@@ -141,10 +141,10 @@ def candidates() -> list[tuple[Path, int]]:
     return [(parent, version) for parent, version in found if has_memory(parent, version)]
 
 
-def own_groups() -> dict[int, str]:
-    """Our own cgroup's path by version."""
+def own_groups(process: Path) -> dict[int, str]:
+    """A process's own cgroup's path by version."""
     found = {}
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in (process / "cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             found[2] = path

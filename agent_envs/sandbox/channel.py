@@ -31,7 +31,10 @@ GRACE_SECONDS = 15.0
 READY_SECONDS = 20.0
 CLOSE_SECONDS = 10.0
 REPLY = 1 << 18
-CHUNK = 1 << 16
+CHUNK = LARGEST_REPLY = 1 << 16
+FLOOD = 1 << 20
+"""Bytes beyond the limit that are read and thrown away; a call that writes more is ended. So what a
+call that merely says too much comes to does not depend on who is faster."""
 STREAMS = ("stdout", "stderr", "reply")
 
 
@@ -92,7 +95,7 @@ class Channel:
         except SessionLost:
             message = {"failed": "it ends while its walls are built"}
         if "ready" not in message:
-            raise BackendUnavailable(f"{self.setup.backend}: {message.get('failed')}")
+            raise BackendUnavailable(f"{self.setup.strength}: {message.get('failed')}")
 
     def ask(self, do: str, fds: Sequence[int] = (), **fields: Any) -> dict[str, Any]:
         """A request and its reply. Raises SessionLost."""
@@ -122,7 +125,7 @@ class Channel:
             poll.register(self.sock, select.POLLIN)
             if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 raise SessionLost
-            message, _ = receive(self.sock)
+            message, _ = receive(self.sock, largest=LARGEST_REPLY)
         except (OSError, ValueError):
             raise SessionLost from None
         if message is None:
@@ -130,7 +133,7 @@ class Channel:
         return message
 
     def call(self, order: Mapping[str, Any], seconds: float, most: int) -> Outcome:
-        """Run code or a command. At most `most` bytes of each stream are read; more stops it."""
+        """Run code or a command. At most `most` bytes of each stream are kept; a flood stops it."""
         pipes = {name: os.pipe() for name in STREAMS}
         try:
             try:
@@ -145,7 +148,7 @@ class Channel:
         finally:
             for read, _ in pipes.values():
                 os.close(read)
-        output = {name: bytes(reader.got[name][: reader.most[name]]) for name in STREAMS}
+        output = {name: bytes(reader.got[name]) for name in STREAMS}
         return Outcome(facts, output, parse(output["reply"]), frozenset(reader.cut))
 
     def _follow_or_stop(self, reader: "Reader", deadline: float) -> dict[str, Any]:
@@ -171,7 +174,7 @@ class Channel:
                     return self._reply(deadline)
                 if not reader.read(fd):
                     poll.unregister(fd)
-            if reader.cut and not told:
+            if reader.floods and not told:
                 told = True
                 self._tell_to_stop()
         raise SessionLost
@@ -190,9 +193,9 @@ class Channel:
 
     def close(self) -> None:
         """End the session, from any thread: a call that is going on raises SessionLost."""
+        if self.owner != os.getpid():
+            return  # a fork of the host: it is the parent's
         with self.closing:
-            if self.owner != os.getpid():
-                return
             if self.pidfd >= 0:
                 self._end()
             self.sock.close()
@@ -216,29 +219,34 @@ class Channel:
 
 
 class Reader:
-    """Reads a call's pipes: at most so many bytes of each, and one more to know that it was cut."""
+    """Reads a call's pipes: at most so many bytes of each are kept, and it notes what was cut."""
 
     def __init__(self, pipes: Mapping[str, int], most: int) -> None:
         self.names = {fd: name for name, fd in pipes.items()}
         self.most = {name: REPLY if name == "reply" else most for name in pipes}
         self.got = {name: bytearray() for name in pipes}
+        self.total = dict.fromkeys(pipes, 0)
         self.cut: set[str] = set()
+        self.floods: set[str] = set()
 
     def read(self, fd: int) -> bool:
         """Read what is there. False at the end of the stream, or of what is wanted of it."""
         name = self.names[fd]
         data = os.read(fd, CHUNK)
-        self.got[name] += data
-        if len(self.got[name]) > self.most[name]:
+        self.got[name] += data[: self.most[name] - len(self.got[name])]
+        self.total[name] += len(data)
+        if self.total[name] > self.most[name]:
             self.cut.add(name)
-        return bool(data) and name not in self.cut
+        if self.total[name] > self.most[name] + FLOOD:
+            self.floods.add(name)
+        return bool(data) and name not in self.floods
 
     def drain(self) -> None:
         """Read what the pipes still hold, without waiting for an end."""
         for fd, name in self.names.items():
             os.set_blocking(fd, False)
             try:
-                while name not in self.cut and self.read(fd):
+                while name not in self.floods and self.read(fd):
                     pass
             except BlockingIOError:
                 continue
@@ -257,7 +265,8 @@ def parse(data: bytes) -> dict[str, Any]:
     }
 
 
-def new_base() -> str:
-    """A path for a session's folder: on memory where there is some."""
-    place = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else "/tmp"
+def new_base(place: str = "") -> str:
+    """A path for a session's folder, by default on memory where there is some."""
+    if not place:
+        place = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else "/tmp"
     return f"{place}/agent-envs-{secrets.token_hex(8)}"

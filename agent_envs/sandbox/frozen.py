@@ -1,5 +1,6 @@
 """Handles to snapshots, and the budget of frozen copies that all sandboxes of a process share."""
 
+import os
 import threading
 import uuid
 import weakref
@@ -54,12 +55,18 @@ class Budget:
         with self._lock:
             self._used.pop((owner, snapshot), None)
 
+    def renew(self) -> None:
+        """In a fork of this process: the copies are the parent's."""
+        self._lock = threading.Lock()  # a thread that is not in this fork may have held it
+        self._used.clear()
+
     def __len__(self) -> int:
         return len(self._used)
 
 
 budget = Budget()
 """The one of this process. Set `budget.most` to have another limit."""
+os.register_at_fork(after_in_child=budget.renew)
 
 
 def new_owner() -> str:

@@ -46,3 +46,12 @@ def is_mapped(uids: range) -> bool:
         if first <= uids[0] and uids[-1] < first + count:
             return True
     return False
+
+
+def _forget_taken() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that is not in this fork may have held it
+    _taken.clear()
+
+
+os.register_at_fork(after_in_child=_forget_taken)

@@ -29,6 +29,7 @@ def read_outcome(outcome: Outcome, limits: Limits, *, command: bool, kills: int)
         code,
         tuple(cut),
         tuple(notes(facts, command=command)),
+        facts.get("cpu", 0.0),
     )
 
 
@@ -46,7 +47,7 @@ def how_it_ended(
     if how != "exited":
         return "killed"
     code = exit_code(facts)
-    if code == -signal.SIGXCPU or facts.get("cpu", 0.0) >= limits.cpu_seconds:
+    if code == -signal.SIGXCPU or (code and facts.get("own_cpu", 0.0) >= limits.cpu_seconds):
         return "timeout"
     if command and code is not None and code >= 0:
         return "error" if code else "ok"
@@ -68,6 +69,8 @@ def notes(facts: dict[str, Any], *, command: bool) -> list[str]:
         said.append(LOST_INTERPRETER)
     if facts["ended"] == "no_process":
         said.append("no process could be started to run this in")
+    if facts["ended"] == "forged":
+        said.append("it wrote to a descriptor that it did not open, and was ended for it")
     if facts["ended"] == "space":
         said.append("the workspace grew over its limit")
     code = exit_code(facts)

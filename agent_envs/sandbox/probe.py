@@ -8,17 +8,11 @@ from agent_envs.errors import BackendUnavailable
 from agent_envs.sandbox.backends import BACKENDS, Backend, Capabilities
 from agent_envs.sandbox.channel import SessionLost
 from agent_envs.sandbox.inner.setup import LANDLOCK, NAMESPACE, SUBPROCESS
-from agent_envs.sandbox.interpreter import Inside, choose
+from agent_envs.sandbox.interpreter import Inside
 from agent_envs.sandbox.settings import Limits
 
 AUTO = (NAMESPACE, LANDLOCK)
 """What `backend="auto"` tries, the strongest first."""
-ADVICE = {
-    NAMESPACE: "in a container, start it with --security-opt seccomp=unconfined --security-opt "
-    "systempaths=unconfined, or use a kernel and a user that may make user namespaces",
-    LANDLOCK: "use a kernel from 6.2 on with Landlock and seccomp",
-    SUBPROCESS: "use Linux",
-}
 
 
 class SandboxWarning(UserWarning):
@@ -32,8 +26,14 @@ class Report:
     backend: str
     works: bool
     why: str = ""
-    """What does not work, and what to do about it; "" if it works."""
+    """What does not work; "" if it works."""
+    fix: str = ""
+    """What to do about it."""
     capabilities: Capabilities | None = None
+
+    def text(self) -> str:
+        """What does not work, and what to do about it."""
+        return f"{self.why}: {self.fix}" if self.fix else self.why
 
 
 def probe(backend: str, inside: Inside | None = None) -> Report:
@@ -41,10 +41,8 @@ def probe(backend: str, inside: Inside | None = None) -> Report:
 
     Raises ValueError for a backend that is not known. The answer is kept for this process.
     """
-    if backend not in BACKENDS:
-        raise ValueError(f"no backend {backend!r}; there are auto, {', '.join(BACKENDS)}")
     try:
-        return _probe(backend, inside or choose(None, ()))
+        return _probe(backend, inside or known(backend).inside(None, ()))
     except BackendUnavailable as error:
         return Report(backend, False, str(error))
 
@@ -54,15 +52,12 @@ def _probe(name: str, inside: Inside) -> Report:
     backend = BACKENDS[name]
     lacking = backend.lacks()
     if lacking:
-        return Report(backend.name, False, lacking)
+        return Report(backend.name, False, *lacking)
     try:
         dry_run(backend, inside)
     except (BackendUnavailable, SessionLost, OSError) as error:
-        why = (
-            f"{error or type(error).__name__}: {ADVICE.get(backend.name, 'see its documentation')}"
-        )
-        return Report(backend.name, False, why)
-    return Report(backend.name, True, "", backend.capabilities())
+        return Report(backend.name, False, str(error) or type(error).__name__, backend.advice)
+    return Report(backend.name, True, capabilities=backend.capabilities())
 
 
 def dry_run(backend: Backend, inside: Inside) -> None:
@@ -84,20 +79,36 @@ def probe_all() -> list[Report]:
     return [probe(name) for name in BACKENDS]
 
 
-def pick(name: str, inside: Inside, *, strict: bool) -> tuple[Backend, Capabilities]:
+def pick(
+    name: str, interpreter: str | None = None, packages: tuple[str, ...] = (), *, strict: bool
+) -> tuple[Backend, Inside, Capabilities]:
     """The backend that is asked for, or with "auto" the strongest that works.
 
     Raises BackendUnavailable with every reason. `strict` takes only one that enforces everything.
     """
-    reasons = []
+    reasons: dict[str, list[str]] = {}
     for candidate in AUTO if name == "auto" else (name,):
+        try:
+            inside = known(candidate).inside(interpreter, packages)
+        except BackendUnavailable as error:
+            reasons.setdefault(str(error), []).append(candidate)
+            continue
         report = probe(candidate, inside)
         lacking = report.capabilities.missing() if strict and report.capabilities else []
         if report.capabilities and not lacking:
-            return BACKENDS[candidate], report.capabilities
-        reasons.append(f"{candidate}: {report.why or 'strict=True asks for ' + '; '.join(lacking)}")
+            return BACKENDS[candidate], inside, report.capabilities
+        why = report.text() or f"strict=True asks for: {'; '.join(lacking)}"
+        reasons.setdefault(why, []).append(candidate)
+    said = ". ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     hint = "; agent-envs doctor shows what there is" if name == "auto" else ""
-    raise BackendUnavailable(f"no sandbox for untrusted code here. {'. '.join(reasons)}{hint}")
+    raise BackendUnavailable(f"no sandbox for untrusted code here. {said}{hint}")
+
+
+def known(name: str) -> Backend:
+    """The backend of a name. Raises ValueError, with the names that there are."""
+    if name not in BACKENDS:
+        raise ValueError(f"no backend {name!r}; there are auto, {', '.join(BACKENDS)}")
+    return BACKENDS[name]
 
 
 @functools.cache

@@ -9,7 +9,7 @@ Ended = Literal["ok", "error", "timeout", "memory", "output", "killed"]
 """How a call ended.
 
 `ok`; `error`: an exception, or an exit code that is not 0; `timeout`: wall or CPU time; `memory`:
-a MemoryError, or the kernel ended it for that; `output`: it wrote more than it may; `killed`:
+a MemoryError, or the kernel ended it for that; `output`: a flood, far more than it may; `killed`:
 anything else that left no interpreter to go on with.
 """
 
@@ -32,6 +32,10 @@ class ExecResult:
     """Which of stdout, stderr, value, error were longer than shown."""
     notes: tuple[str, ...] = ()
     """What else happened: processes ended, an interpreter lost."""
+    cpu_seconds: float = field(default=0.0, compare=False)
+    """CPU time, by the kernel, of the call's process (about a millisecond of it is the start), of
+    the children that it waited for, and of all that was ended with it. Not of children that ended
+    while the call ignored SIGCHLD: the kernel forgets those."""
     seconds: float = field(default=0.0, compare=False)
     """Wall time on the host."""
 
@@ -84,4 +88,5 @@ class SandboxFileError(OSError):
 
 
 class SandboxClosed(RuntimeError):
-    """The sandbox was closed, maybe by another thread in the middle of this call."""
+    """The sandbox was closed, maybe by another thread in the middle of this call; or it belongs to
+    the process that this one was forked from."""

@@ -20,7 +20,7 @@ class Limits:
     processes: int = 64
     """Processes and threads at once, beside the frozen copies."""
     output: int = 64 * 1024
-    """Each of stdout and stderr, a call."""
+    """Of each of stdout and stderr of a call; one that writes a megabyte more is ended."""
     workspace: int = 32 * MEGABYTE
     """All files of the workspace, /tmp and /dev/shm together."""
     entries: int = 4096

@@ -21,12 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_envs.sandbox import Limits, Sandbox, close_zygotes, probe
-from agent_envs.sandbox.host import zygote
 from agent_envs.sandbox.inner.zygote import USUAL
 from agent_envs.sandbox.interpreter import FLAGS, choose
 from tests.benchmarks.programs import PEERS, ROOT, SCRATCH, Program, interpreter
 from tests.benchmarks.report import load, machine, spread, table
-from tests.sandbox.leftovers import descendants
+from tests.sandbox.leftovers import descendants, zygote_pid
 
 INSPECT = ["inspect-ai==0.3.285"]
 MEGABYTE = 1 << 20
@@ -223,14 +222,14 @@ def proportional(pids: set[int]) -> float:
 
 def many(bench: Bench) -> None:
     """Two hundred sessions alive, and what one of them costs."""
-    zygote_pid = zygote("namespace", choose(None, ())).process.pid
+    source = zygote_pid("namespace")
     boxes: list[Sandbox] = []
-    before = proportional({zygote_pid})
+    before = proportional({source})
     for count in (1, 50, 100, 200):
         while len(boxes) < count:
             boxes.append(Sandbox("namespace"))
             boxes[-1].run_python("x = list(range(1000))")
-        each = (proportional({zygote_pid, *descendants(zygote_pid)}) - before) / count
+        each = (proportional({source, *descendants(source)}) - before) / count
         bench.point("live sessions", "MB each", count, [each])
         ours = [timed(lambda: boxes[0].run_python("y=1")) for _ in range(bench.rounds * 3)]
         bench.point("live sessions", "call", count, ours)
@@ -243,12 +242,12 @@ def copies(bench: Bench) -> None:
     """What a frozen copy costs until its twin writes."""
     with Sandbox("namespace", limits=LARGE) as box:
         box.run_python(HEAP.format(10))
-        zygote_pid = zygote("namespace", choose(None, ())).process.pid
-        before = proportional(descendants(zygote_pid))
+        source = zygote_pid("namespace")
+        before = proportional(descendants(source))
         for n in range(100):
             box.run_python(f"n = {n}")
             box.snapshot()
-        each = (proportional(descendants(zygote_pid)) - before) / 100
+        each = (proportional(descendants(source)) - before) / 100
     bench.results.append(Result("memory of a frozen copy, 10 MB of heap", [each], 1.5, "MB"))
 
 

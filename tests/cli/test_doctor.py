@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import gymnasium
 import numpy
 import pytest
 
+from agent_envs import sandbox
 from agent_envs.cli import doctor, probes, probes_linux, probes_services
 from agent_envs.cli.probes import Found
 
@@ -85,7 +87,7 @@ def test_a_probe_that_breaks_is_a_finding(cli: Any, monkeypatch: pytest.MonkeyPa
 def findings(*working: str) -> dict[str, dict[str, Found]]:
     """Findings of what backends need, of which only the named ones work."""
     names = {
-        "code": ("user namespaces", "Landlock", "seccomp"),
+        "code": ("namespace", "landlock"),
         "docker": ("SDK", "daemon"),
     }
     return {a: {n: Found(n in working, "") for n in listed} for a, listed in names.items()}
@@ -94,10 +96,10 @@ def findings(*working: str) -> dict[str, dict[str, Found]]:
 @pytest.mark.parametrize(
     ("working", "backend"),
     [
-        (("user namespaces", "Landlock", "seccomp", "SDK", "daemon"), "namespace"),
-        (("Landlock", "seccomp", "SDK", "daemon"), "landlock"),
-        (("user namespaces", "Landlock", "SDK", "daemon"), "docker"),
-        (("user namespaces", "Landlock", "SDK"), None),
+        (("namespace", "landlock", "SDK", "daemon"), "namespace"),
+        (("landlock", "SDK", "daemon"), "landlock"),
+        (("SDK", "daemon"), "docker"),
+        (("SDK",), None),
         ((), None),
     ],
 )
@@ -132,32 +134,23 @@ def test_versions_are_compared_as_numbers() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
-def test_user_namespaces_as_another_program_sees_them() -> None:
-    command = ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork"]
-    works = subprocess.run([*command, "true"], capture_output=True).returncode == 0
-    found = probes_linux.user_namespaces()
-    assert found.ok <= works, "it cannot work here where it does not for unshare"
+@pytest.mark.parametrize("backend", ["namespace", "landlock"])
+def test_a_sandbox_works_if_a_session_can_be_played(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = probes_linux.sandbox(backend)
+    assert found.ok == sandbox.probe(backend).works
     assert found.ok or found.fix
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
-def test_a_cgroup_probe_leaves_nothing() -> None:
-    probes_linux.cgroups()
-    left = [
-        p
-        for _, parent in probes_linux._memory_cgroups()
-        for p in parent.glob("agent-envs-doctor-*")
-    ]
-    assert left == []
+    report = sandbox.Report(backend, False, "it has no walls", "build some")
+    monkeypatch.setattr(sandbox, "probe", lambda name: report)
+    assert probes_linux.sandbox(backend) == Found(False, "it has no walls", "build some")
 
 
 @pytest.mark.parametrize(
     "probe",
     [
-        probes_linux.user_namespaces,
+        partial(probes_linux.sandbox, "namespace"),
         probes_linux.bubblewrap,
-        probes_linux.landlock,
-        probes_linux.seccomp,
         probes_linux.cgroups,
     ],
 )

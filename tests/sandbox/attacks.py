@@ -27,7 +27,8 @@ def refused(value: str) -> bool:
 
 @dataclass(frozen=True)
 class Attack:
-    """`{victim}`, `{zygote}` and `{host}` in the code are pids of processes outside."""
+    """`{victim}`, `{zygote}` and `{host}` in the code are pids of processes outside; `{frozen}` are
+    those of the supervisor and the frozen copies, as they are seen inside."""
 
     name: str
     code: str
@@ -88,6 +89,15 @@ REFUSALS = [
         "[tr(os.kill, -2, 9), tr(os.killpg, 2, 9), tr(os.killpg, 3, 9), tr(os.killpg, {victim}, 9),"
         " tr(os.killpg, {zygote}, 9)]",
         check=refused,
+    ),
+    Attack(
+        "the supervisor and frozen copies by their numbers",
+        "import signal as s\n"
+        "[[tr(os.kill, p, 9), tr(os.killpg, p, 9), tr(os.pidfd_open, p), sc(200, p, 9), sc(234, p, p, 9),"
+        " sc(129, p, 9, bytes(128)), sc(101, 16, p, 0, 0), sc(101, 0x4206, p, 0, 0), sc(310, p, 0, 0, 0, 0, 0),"
+        " sc(302, p, 7, (ctypes.c_ulong * 2)(0, 0), None), sc(141, 0, p, 19), sc(203, p, 8, bytes(8)),"
+        " tr(open, f'/proc/{p}/mem', 'wb'), tr(os.listdir, f'/proc/{p}/fd')] for p in {frozen}]",
+        check=lambda v: refused(v) and v.count("[") > 3,
     ),
     Attack(
         "other calls that signal",
@@ -251,6 +261,13 @@ TRICKS = [
         check=lambda v: v == "'left'",
     ),
     Attack(
+        "a process whose first thread has ended",
+        "import threading, time\ndef beat():\n  while True: open('beat', 'a').write('.'); time.sleep(.001)\n"
+        "if os.fork() == 0:\n  threading.Thread(target=beat).start()\n  libc.syscall(60, 0)\n"
+        "time.sleep(.1)\nclass Beats:\n  def __eq__(s, n): return n == 42 and os.stat('beat').st_size == (time.sleep(.1), os.stat('beat').st_size)[1]\n"
+        "  def __repr__(s): return '42' if s == 42 else 'it goes on'\nkeep = Beats()",
+    ),
+    Attack(
         "replaced functions of the standard library",
         "import json, random, signal, socket\nos.fork = lambda: 0\nos._exit = lambda n: None\n"
         "json.dumps = lambda *a, **k: '{\"value\": \"forged\"}'\njson.loads = lambda *a: {'code': 'keep = 999'}\n"
@@ -267,6 +284,18 @@ TRICKS = [
         keeps=False,
     ),
     Attack(
+        "a forged word",
+        "import time\nfor fd in range(3, 30):\n  try: os.write(fd, b'doner')\n  except OSError: pass\ntime.sleep(59)",
+        ("killed",),
+        seconds=60,
+    ),
+    Attack(
+        "an empty word",
+        "import socket, time\nfor fd in range(3, 30):\n  try: socket.socket(fileno=fd).send(b'')\n  except OSError: pass\ntime.sleep(59)",
+        ("killed",),
+        seconds=60,
+    ),
+    Attack(
         "a child that says done for its parent",
         "import socket, time\nif os.fork() == 0:\n  for fd in range(3, 30):\n    try: socket.socket(fileno=fd).send(b'done')\n"
         "    except OSError: pass\n  time.sleep(9)\ntime.sleep(.2)\n5",
@@ -274,13 +303,15 @@ TRICKS = [
     ),
     Attack(
         "a reply that trickles",
-        "import time\nwhile True:\n  for fd in range(3, 12):\n    try: os.write(fd, b'x')\n    except OSError: pass\n  time.sleep(.05)",
+        "import stat, time\npipes = [fd for fd in range(3, 12) if tr(os.fstat, fd)[0] == 'WORKED' and stat.S_ISFIFO(os.fstat(fd).st_mode)]\n"
+        "while True:\n  for fd in pipes: os.write(fd, b'x')\n  time.sleep(.05)",
         ("timeout",),
         seconds=0.5,
     ),
     Attack(
         "a reply without end",
-        "while True:\n  for fd in range(3, 12):\n    try: os.write(fd, b'[' * 4096)\n    except OSError: pass",
+        "import stat\npipes = [fd for fd in range(3, 12) if tr(os.fstat, fd)[0] == 'WORKED' and stat.S_ISFIFO(os.fstat(fd).st_mode)]\n"
+        "while True:\n  for fd in pipes: os.write(fd, b'[' * 4096)",
         ("output", "timeout"),
         seconds=2,
     ),

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_envs.sandbox.cgroup import find_place
+from agent_envs.sandbox.host import zygote
 from agent_envs.sandbox.identity import PER_PROCESS, RANGE
+from agent_envs.sandbox.interpreter import choose
+from agent_envs.sandbox.launch import Process
+
+
+def zygote_pid(strength: str) -> int:
+    """The process that sessions of this strength are cloned from here."""
+    servant = zygote(strength, choose(None, ())).servant
+    assert isinstance(servant, Process)
+    return servant.process.pid
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,40 @@ def test_timeout_puts_the_interpreter_back_and_shows_what_was_printed(box: Sandb
     assert box.run_python("x").value == "1"
 
 
-def test_cpu_time_is_limited_apart_from_wall_time(backend: str, make: type) -> None:
-    box = make(backend, limits=Limits(cpu_seconds=1, seconds=20))
-    for _ in range(2):
-        assert box.run_python("while True: pass").ended == "timeout"
-    assert box.run_python("import time; time.sleep(1.2); 'slept'").value == "'slept'"
+SPIN = """
+import os, time
+def spin(seconds):
+    until = time.process_time() + seconds
+    while time.process_time() < until: pass
+"""
+USED = {
+    "by itself": "spin(.2)",
+    "by a thread": "import threading\nt = threading.Thread(target=spin, args=(.2,))\n"
+    "t.start()\nt.join()",
+    "by a child that it waits for": "if os.fork() == 0: spin(.2); os._exit(0)\nos.wait(); None",
+    "by a child that it leaves": "if os.fork() == 0: spin(.2); open('spun', 'w'); time.sleep(9)\n"
+    "while not os.path.exists('spun'): time.sleep(.01)",
+    "by a call that is ended": "spin(.2)\nos._exit(3)",
+    "by a call that runs out of time": "spin(99)",
+}
+
+
+@pytest.mark.parametrize("how", USED)
+def test_cpu_time_is_told_whoever_uses_it(how: str, box: Sandbox) -> None:
+    box.run_python(SPIN + "time.process_time = lambda real=time.process_time: real()")
+    assert box.run_python("time.sleep(.2)").cpu_seconds < 0.15
+    short = "out of time" in how
+    used = box.run_python(USED[how], seconds=1 if short else 60).cpu_seconds
+    assert (0 if short else 0.15) < used < 2
+    assert 0 < box.run_python("1").cpu_seconds < 0.15, "nothing of the call before"
+
+
+def test_limit_of_cpu_time_is_for_each_process(backend: str, make: type) -> None:
+    box = make(backend, limits=Limits(cpu_seconds=1, seconds=120))
+    box.write_file("spin.py", SPIN + "spin(.6)")
+    result = box.exec("python3 spin.py; python3 spin.py")
+    assert (result.ended, result.exit_code) == ("ok", 0)
+    assert result.cpu_seconds > 1.1
 
 
 @pytest.mark.parametrize("when", ["first", "second"])
@@ -88,6 +117,14 @@ def test_output_is_limited_and_what_came_is_shown(box: Sandbox) -> None:
     result = box.exec("yes >&2")
     assert (result.ended, result.cut) == ("output", ("stderr",))
     assert box.run_python("2").value == "2"
+
+
+def test_output_that_is_merely_long_is_cut_and_the_call_counts(box: Sandbox) -> None:
+    for n in range(20):
+        result = box.run_python(f"x = {n}; print('A' * 150_000)")
+        assert (result.ended, result.cut) == ("ok", ("stdout",))
+        assert result.stdout == "A" * box.limits.output
+    assert box.run_python("x").value == "19"
 
 
 def test_long_values_and_tracebacks_are_cut(box: Sandbox) -> None:
@@ -143,6 +180,22 @@ def test_subprocesses_threads_and_pools_work_within_a_call(box: Sandbox) -> None
     assert result.ended == "ok" and box.run_python("r").value == "[1, 2]"
     code = "import subprocess\ntry: subprocess.run(['sleep', '9'], timeout=.1)"
     assert box.run_python(code + "\nexcept subprocess.TimeoutExpired: print('late')").stdout
+
+
+def test_forks_of_model_code_are_what_python_makes_of_them(box: Sandbox) -> None:
+    code = (
+        "import os, random\nr, w = os.pipe()\n"
+        "if os.fork() == 0: os.write(w, repr(random.random()).encode()); os._exit(0)\n"
+        "os.wait(); theirs = os.read(r, 99).decode(); os.close(r); os.close(w)\n"
+        "theirs != repr(random.random())"
+    )
+    assert box.run_python(code).value == "True", "a child has random numbers of its own"
+    threads = "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, "
+    assert box.run_python(threads + "args=(9,)).start()\nthreading.active_count()").value == "4"
+    for _ in range(2):
+        assert box.run_python("threading.active_count()").value == "1", "those are of a call before"
+        joined = "t = threading.Thread(target=print); t.start(); t.join(); t.is_alive()"
+        assert box.run_python(joined).value == "False"
 
 
 def test_stdin_is_empty(box: Sandbox) -> None:

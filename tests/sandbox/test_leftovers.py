@@ -7,11 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from agent_envs.sandbox import Sandbox, SandboxClosed, close_zygotes
+from agent_envs.sandbox import Sandbox, SandboxClosed, budget, close_zygotes, identity
 from tests.sandbox.conftest import Make
 from tests.sandbox.leftovers import alive, descendants, traces, wait_until
 
@@ -146,23 +147,50 @@ def test_interrupt_ends_the_call_and_the_sandbox_goes_on(box: Sandbox) -> None:
 
 def in_a_fork(box: Sandbox, queue: "multiprocessing.Queue[object]") -> None:
     """What a worker that was forked may do with its parent's sandbox, and with one of its own."""
+    assert len(budget) == 0
+    for use in (lambda: box.run_python("x = 2"), box.snapshot):
+        with pytest.raises(SandboxClosed):
+            use()
     box.close()
     with Sandbox(box.capabilities.backend) as own:
         queue.put(own.run_python("6 * 7").value)
+
+
+@contextmanager
+def held(*locks: AbstractContextManager[object]) -> Iterator[None]:
+    """Another thread holds all of these for a while."""
+    holding, enough = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock)
+            holding.set()
+            enough.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    holding.wait()
+    yield
+    enough.set()
+    thread.join()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_fork_of_the_host_leaves_the_parents_sandboxes_alone(backend: str, make: Make) -> None:
     box = make(backend)
     box.run_python("x = 1")
+    before = box.snapshot()
     context = multiprocessing.get_context("fork")
     queue: multiprocessing.Queue[object] = context.Queue()
     worker = context.Process(target=in_a_fork, args=(box, queue))
-    worker.start()
+    with held(box._lock, budget._lock, identity._lock):  # by a thread that no fork has
+        worker.start()
     assert queue.get(timeout=30) == "42"
     worker.join()
     assert worker.exitcode == 0
     assert box.run_python("x").value == "1"
+    box.rollback(before)
 
 
 def test_closing_many_while_they_run(backend: str, make: Make) -> None:

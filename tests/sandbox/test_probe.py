@@ -17,13 +17,13 @@ from agent_envs.sandbox import (
     SandboxWarning,
     backends,
     close_zygotes,
-    host,
     inner,
     interpreter,
+    launch,
     probe,
     probe_all,
 )
-from agent_envs.sandbox.cgroup import find_place, new_group
+from agent_envs.sandbox.cgroup import candidates, find_place, new_group
 from agent_envs.sandbox.identity import give_back, take_uid
 from agent_envs.sandbox.inner import landlock
 from agent_envs.sandbox.probe import _probe, pick, warn_once
@@ -37,6 +37,7 @@ def test_every_backend_is_reported_on() -> None:
     assert list(reports) == ["namespace", "landlock", "subprocess"]
     for report in reports.values():
         assert report.works == (report.capabilities is not None) == (report.why == "")
+        assert report.works or report.fix in report.text()
 
 
 def test_auto_takes_the_strongest_that_works() -> None:
@@ -62,13 +63,14 @@ def test_refusal_gives_every_reason_and_a_command(monkeypatch: pytest.MonkeyPatc
         Sandbox()
     _probe.cache_clear()
     text = str(refusal.value)
-    assert "sudo sysctl -w user.max_user_namespaces=10000" in text
+    assert "user.max_user_namespaces is 0: " in text
+    assert "sysctl -w user.max_user_namespaces=10000" in text
     assert "landlock: Landlock version 3 (kernel 6.2; here it is 1)" in text
     assert "doctor" in text
 
 
 def test_auto_never_falls_back_to_no_isolation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends.Local, "lacks", lambda self: "everything")
+    monkeypatch.setattr(backends.Local, "lacks", lambda self: backends.Lack("everything", "wait"))
     _probe.cache_clear()
     with pytest.raises(BackendUnavailable, match="no sandbox for untrusted code"):
         Sandbox()
@@ -102,12 +104,11 @@ def test_dry_run_finds_out_where_namespaces_are_forbidden() -> None:
 
 
 def test_strict_takes_only_what_enforces_everything() -> None:
-    inside = interpreter.choose(None, ())
     if probe("landlock").works:
-        with pytest.raises(BackendUnavailable, match="strict=True asks for .*workspace bytes"):
-            pick("landlock", inside, strict=True)
+        with pytest.raises(BackendUnavailable, match="strict=True asks for: .*workspace bytes"):
+            pick("landlock", strict=True)
     if probe("namespace").works and find_place():
-        assert pick("auto", inside, strict=True)[0].name == "namespace"
+        assert pick("auto", strict=True)[0].name == "namespace"
 
 
 @pytest.mark.parametrize(
@@ -151,6 +152,38 @@ def test_total_memory_is_limited_where_a_group_can_be_made(backend: str, make: M
     box.run_python(code, seconds=1)
     assert box._channel.new_kills() > 0 or box._channel.killed > 0
     assert box.run_python("'alive'").value == "'alive'"
+
+
+MOUNTED = {  # /proc/self/mountinfo, /proc/self/cgroup, and where groups could be made
+    "version 2": ("/ {} - cgroup2 cgroup2 rw", "0::/user.slice/s", ["/user.slice/s", ""], 2),
+    "version 2 in a container": ("/docker/c {} - cgroup2 c rw", "0::/docker/c", ["", ""], 2),
+    "version 1": ("/ {} - cgroup cgroup rw,memory", "4:memory:/job\n0::/", ["/job", ""], 1),
+    "version 1 in a container": ("/c {} - cgroup c rw,memory", "4:memory:/c/d", ["/d", ""], 1),
+    "another controller": ("/ {} - cgroup cgroup rw,cpu", "2:cpu:/job", [], 1),
+    "version 2 without memory": ("/ {}/empty - cgroup2 cgroup2 rw", "0::/", [], 2),
+    "none": ("/ {} - tmpfs tmpfs rw", "", [], 2),
+}
+
+
+@pytest.mark.parametrize("machine", MOUNTED)
+def test_places_for_groups_are_those_that_are_mounted(machine: str, tmp_path: Path) -> None:
+    """Which folders are tried, of either version; what the kernel does there is another matter."""
+    line, own, places, version = MOUNTED[machine]
+    tree = tmp_path / "tree"
+    for folder in ("user.slice/s", "job", "d", "docker/c", "empty"):
+        (tree / folder).mkdir(parents=True)
+    for folder in ("", "user.slice/s", "job", "d"):
+        (tree / folder / "cgroup.subtree_control").write_text("cpu memory\n")
+        (tree / folder / "memory.limit_in_bytes").write_text("1\n")
+    (tree / "empty" / "cgroup.subtree_control").write_text("cpu\n")
+    (tmp_path / "mountinfo").write_text(
+        f"30 23 0:26 {line.format(tree)}\n".replace(" - ", " rw - ")
+    )
+    (tmp_path / "cgroup").write_text(own + "\n" if own else "")
+    found = candidates(tmp_path)
+    assert [(str(path), which) for path, which in found] == [
+        (str(tree) + place, version) for place in places
+    ]
 
 
 def test_groups_go_with_their_sandbox() -> None:
@@ -235,7 +268,7 @@ def test_package_that_is_not_there_is_refused() -> None:
 
 def test_zygote_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     close_zygotes()
-    monkeypatch.setattr("agent_envs.sandbox.host.BOOT", "raise SystemExit('broken here')")
+    monkeypatch.setattr("agent_envs.sandbox.launch.BOOT", "raise SystemExit('broken here')")
     with pytest.raises(BackendUnavailable, match="broken here"):
         backends.BACKENDS["subprocess"].start(interpreter.choose(None, ()), Limits())
 
@@ -246,13 +279,13 @@ def test_sessions_build_their_own_rooms_where_the_zygote_cannot(
     source = Path(inner.__file__).parent / "zygote.py"
     changed = source.read_text().replace("return rooms.build(read)", "return None")
     assert changed != source.read_text()
-    archive = io.BytesIO(host.packed())
+    archive = io.BytesIO(launch.packed())
     name = "agent_envs/sandbox/inner/zygote.py"
     patched = io.BytesIO()
     with zipfile.ZipFile(archive) as old, zipfile.ZipFile(patched, "w") as new:
         for info in old.infolist():
             new.writestr(info, changed if info.filename == name else old.read(info))
-    monkeypatch.setattr(host, "packed", patched.getvalue)
+    monkeypatch.setattr(launch, "packed", patched.getvalue)
     close_zygotes()
     box = make(namespace)
     box.run_python("x = 1; open('f', 'w').write('in')")

@@ -55,6 +55,27 @@ def test_a_hundred_nested_snapshots(backend: str, make: Make) -> None:
     assert box.dropped == 0
 
 
+def test_snapshot_can_follow_a_rollback_at_once(box: Sandbox) -> None:
+    """Also where the state that was gone back to is slow to close what it handed to a call."""
+    box.run_python("x = 1; " + ONE_FILE)
+    start = box.snapshot()
+    for _ in range(50):
+        box.run_python("x = 2; " + ONE_FILE)
+        box.rollback(start)
+        box.release(box.snapshot())
+    box.run_python(
+        "import os, time\nme, close = os.getpid(), os.close\ndef slow(fd):\n"
+        "    if os.getpid() == me: time.sleep(.02)\n    close(fd)\nos.close = slow"
+    )
+    start = box.snapshot()
+    for _ in range(5):
+        box.run_python("x = 3; " + ONE_FILE)
+        box.rollback(start)
+        again = box.snapshot()
+    box.rollback(again)
+    assert state(box) == "(1, '1')"
+
+
 def test_random_numbers_are_the_same_after_every_rollback(box: Sandbox) -> None:
     box.run_python("import random; random.seed(5); random.random()")
     before = box.snapshot()

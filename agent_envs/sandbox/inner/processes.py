@@ -6,6 +6,11 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
+CHILDREN_TIMES, THREADS = slice(13, 15), 17
+"""Where a process's `stat` has them, counted from the state letter on."""
+TICK = 1 / os.sysconf("SC_CLK_TCK")
+CPU_CLOCK = 2
+"""With a pid, a clock: what all its threads have used."""
 ROUNDS = 2000
 """Looks that a sweep takes before it gives up; each kills all that it saw."""
 CLEAN_LOOKS = 3
@@ -32,6 +37,8 @@ class Processes:
         self.proc = proc
         self.alone = alone
         self.ends: dict[int, End] = {}
+        self.uncounted: set[int] = set()
+        """Processes whose end says nothing about the call that goes on: those of earlier ones."""
         self.zombies: set[int] = set()
         self.apart: set[int] = set()
         self.count = 1
@@ -56,7 +63,16 @@ class Processes:
     def threads(self, pid: int) -> int:
         """How many threads a process has; 0 when it is gone."""
         fields = self.stat(pid)
-        return int(fields[17]) if len(fields) > 17 else 0
+        return int(fields[THREADS]) if len(fields) > THREADS else 0
+
+    def seconds(self, pid: int, fields: list[str]) -> float:
+        """CPU time of a process and the children that it has waited for. `fields`: its `stat`."""
+        own = time.clock_gettime(~pid << 3 | CPU_CLOCK)
+        return own + sum(map(int, fields[CHILDREN_TIMES])) * TICK
+
+    def seconds_of_ended(self) -> float:
+        """CPU time of the processes that have ended in this call."""
+        return sum(end.seconds for end in self.ends.values())
 
     def has_thread(self, pid: int, thread: int) -> bool:
         """Whether a process has a thread of that number."""
@@ -135,8 +151,14 @@ class Processes:
                 return
             if pid == 0:
                 return
-            self.ends[pid] = End(status, usage.ru_utime + usage.ru_stime)
-            self.zombies.discard(pid)
+            self._note(pid, End(status, usage.ru_utime + usage.ru_stime))
+
+    def _note(self, pid: int, end: End) -> None:
+        self.zombies.discard(pid)
+        if pid in self.uncounted:
+            self.uncounted.discard(pid)
+        else:
+            self.ends[pid] = end
 
     def stop(self, pid: int, seconds: float = 2.0) -> bool:
         """Stop a child for good, by the kernel's word; False when it ended, or would not.
@@ -150,7 +172,7 @@ class Processes:
             if got and os.WIFSTOPPED(status):
                 return True
             if got:
-                self.ends[pid] = End(status, usage.ru_utime + usage.ru_stime)
+                self._note(pid, End(status, usage.ru_utime + usage.ru_stime))
                 return False
             left = deadline - time.monotonic()
             if left <= 0 or signal.sigtimedwait([signal.SIGCHLD], left) is None:
@@ -160,16 +182,17 @@ class Processes:
         """Kill all but the spared, until looks find none. Returns how many were there to kill."""
         killed: set[int] = set()
         clean = 0
+        self.zombies.clear()
         for _ in range(ROUNDS):
             self.reap()
             everyone = self.everyone()
             rest = [pid for pid in everyone if pid not in spared and pid not in self.zombies]
-            dead = {pid for pid in rest if self.stat(pid)[0] in "ZX"}
-            self.zombies |= dead
-            rest = [pid for pid in rest if pid not in dead]
+            self.zombies |= {pid for pid in rest if is_dead(self.stat(pid))}
+            rest = [pid for pid in rest if pid not in self.zombies]
             clean = 0 if rest else clean + 1
             if clean >= (1 if self.alone else CLEAN_LOOKS):
                 self.count = len(everyone) + 1
+                self._note_zombies()
                 return len(killed)
             for pid in rest:
                 kill(pid)
@@ -177,6 +200,21 @@ class Processes:
             if rest and len(killed) > 64:
                 time.sleep(0.001)
         raise RuntimeError("processes that do not die")
+
+    def _note_zombies(self) -> None:
+        """Take note of those that have ended and that a stopped parent will never wait for."""
+        self.reap()
+        for pid in self.zombies - self.uncounted:
+            fields = self.stat(pid)
+            if fields[0] == "Z":
+                self.ends[pid] = End(0, self.seconds(pid, fields))
+                self.uncounted.add(pid)
+
+
+def is_dead(fields: list[str]) -> bool:
+    """Whether a process, by its `stat`, has no thread left. One whose first thread has ended is
+    shown as a zombie too, and may go on."""
+    return fields[0] in "ZX" and (len(fields) <= THREADS or int(fields[THREADS]) <= 1)
 
 
 def kill(pid: int) -> None:

@@ -9,11 +9,13 @@ import socket
 from dataclasses import dataclass
 
 from agent_envs.sandbox.inner import landlock, rooms, seccomp, state, system
+from agent_envs.sandbox.inner.forks import OURS
+from agent_envs.sandbox.inner.handle import State
 from agent_envs.sandbox.inner.processes import Processes
 from agent_envs.sandbox.inner.restore import empty_folder
-from agent_envs.sandbox.inner.setup import SUBPROCESS, Setup
+from agent_envs.sandbox.inner.setup import Setup
 from agent_envs.sandbox.inner.signals import Notifications
-from agent_envs.sandbox.inner.states import State, States
+from agent_envs.sandbox.inner.states import States
 from agent_envs.sandbox.inner.supervisor import Supervisor
 from agent_envs.sandbox.inner.watch import Gone, Watch
 from agent_envs.sandbox.inner.wire import receive, send
@@ -163,7 +165,8 @@ def begin(
         )
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own = f"socket:[{os.fstat(theirs.fileno()).st_ino}]"
-    pid = os.fork()
+    with OURS:
+        pid = os.fork()
     if pid == 0:
         try:
             become_first_state(setup, ground, theirs, filters, landlocked)
@@ -213,8 +216,8 @@ def become_first_state(
     if landlocked:
         landlock.restrict(read=ground.read, write=ground.write, listed=setup.listed)
     fds = []
-    if setup.backend != SUBPROCESS:
-        fds.append(seccomp.install(filters[setup.backend], listener=True))
+    if setup.walled:
+        fds.append(seccomp.install(filters[setup.strength], listener=True))
     send(command, {}, fds)
     for fd in fds:
         os.close(fd)

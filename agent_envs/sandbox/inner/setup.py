@@ -9,7 +9,7 @@ NAMESPACE, LANDLOCK, SUBPROCESS = "namespace", "landlock", "subprocess"
 class Setup:
     """A session's walls and limits."""
 
-    backend: str
+    strength: str
     """`namespace`, `landlock` or `subprocess`."""
     read: tuple[str, ...] = ()
     """Host paths that stay readable at the same place."""
@@ -31,9 +31,9 @@ class Setup:
     @property
     def alone(self) -> bool:
         """Whether the session has namespaces of its own."""
-        return self.backend == NAMESPACE
+        return self.strength == NAMESPACE
 
     @property
     def walled(self) -> bool:
         """Whether anything at all keeps model code in."""
-        return self.backend != SUBPROCESS
+        return self.strength != SUBPROCESS

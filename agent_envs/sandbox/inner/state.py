@@ -9,7 +9,6 @@ import io
 import json
 import linecache
 import os
-import random
 import signal
 import socket
 import sys
@@ -17,6 +16,7 @@ import traceback
 import types
 from typing import Any
 
+from agent_envs.sandbox.inner.forks import OURS, random
 from agent_envs.sandbox.inner.system import CLONE_PARENT, block_signals, clone
 from agent_envs.sandbox.inner.wire import receive
 
@@ -33,26 +33,28 @@ def live(command: socket.socket) -> None:
         order, fds = receive(command, fds=4)
         if order is None:
             os._exit(0)
-        random_state = random.getstate()
+        if not fds:  # only asked whether all from before is done
+            command.send(b"here")
+            continue
         try:
-            pid = clone(CLONE_PARENT)  # the supervisor is the parent of every state
+            with OURS:
+                pid = clone(CLONE_PARENT)  # the supervisor is the parent of every state
         except OSError:
             pid = -1  # no process left: the supervisor sees that nobody says hello
         if pid:
             for fd in fds:
                 os.close(fd)
             continue
-        random.setstate(random_state)  # the module seeds itself anew in every child
         os.dup2(fds[0], command.fileno(), inheritable=False)
         os.close(fds[0])
         carry_out(order, command, fds[1:], namespace)
 
 
-def prepare(path: list[str]) -> None:
+def prepare(archive: str, path: list[str]) -> None:
     """In the zygote, once for all: a `__main__` for cells, and nothing of ours importable."""
     for name in [name for name in sys.modules if name.split(".")[0] == "agent_envs"]:
         del sys.modules[name]
-    sys.path[:] = [place for place in sys.path if not place.startswith("/proc/")]
+    sys.path.remove(archive)
     if path:
         os.environ["PYTHONPATH"] = ":".join(path)
     sys.argv = [""]

@@ -10,12 +10,11 @@ import resource
 import select
 import signal
 import socket
-import struct
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
-from agent_envs.sandbox.inner.processes import Processes
+from agent_envs.sandbox.inner.handle import DONE, HELLO, State, end, hear, kill
+from agent_envs.sandbox.inner.processes import THREADS, Processes
 from agent_envs.sandbox.inner.setup import Setup
 from agent_envs.sandbox.inner.system import pidfd_getfd
 from agent_envs.sandbox.inner.watch import Gone, Watch
@@ -27,30 +26,7 @@ RUNNING, KEPT = 1000, 500
 """oom_score_adj: when memory runs out, what runs goes first, then what snapshots hold, and the
 supervisor last."""
 MOST_PROCESSES = 8192
-WORD_SIZE = 64
 DEVICES = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")}
-HELLO, DONE = b"hello", b"done"
-
-
-@dataclass
-class State:
-    """A process that model code ran in, stopped (or, while its call lasts, running)."""
-
-    pid: int
-    command: socket.socket
-    own: str
-    """How its command socket is named among its descriptors."""
-    pidfd: int
-    uses: int = 1
-    """The snapshots that hold it, and one for being the current state."""
-    places: dict[int, str] = field(default_factory=dict)
-    """Its open files by name when its call ended, and under -1 its working directory."""
-    offsets: dict[int, int] = field(default_factory=dict)
-    """Where the open files stood; forks share them."""
-    most_processes: int = 0
-    """Its soft limit, which forks inherit."""
-    kept: bool = False
-    """Whether a snapshot has held it."""
 
 
 class States:
@@ -106,7 +82,8 @@ class States:
         if event != sock.fileno():
             self._lose(state)
             return None
-        return word(sock, HELLO)
+        said, pid = hear(sock)
+        return pid if said == HELLO else None
 
     def _limit_processes(self, state: State) -> None:
         """What is there now and `processes` more: the fork inherits it from the stopped state."""
@@ -144,30 +121,37 @@ class States:
     def adopt(self, call: State) -> dict[str, Any] | None:
         """Make a call that says that it is done the current state: stop it, end what it left.
 
-        Returns how many processes and threads that were; None if the call did not live to it.
+        Returns how many processes and threads that were, and the CPU time of all together; None
+        if the call did not live to it.
         """
         if not self.processes.stop(call.pid):
             return None
         killed = self.processes.sweep({*self.by_pid, call.pid})
-        threads = self.processes.threads(call.pid)
-        if threads < 1:
+        fields = self.processes.stat(call.pid)
+        if fields[0] in "ZX":
             return None
+        cpu = self.processes.seconds(call.pid, fields) + self.processes.seconds_of_ended()
+        threads = int(fields[THREADS])
         new = self._without_threads(call) if threads > 1 else call
         if new is None or not self._note_files(new):
             return None
-        self.by_pid[new.pid] = new
+        self._add(new)
         old, self.current = self.current, new
         self.release(old)
-        return {"killed": killed, "threads": threads - 1}
+        return {"killed": killed, "threads": threads - 1, "cpu": cpu}
+
+    def _add(self, state: State) -> None:
+        self.by_pid[state.pid] = state
+        self.processes.uncounted.add(state.pid)
 
     def _without_threads(self, call: State) -> State | None:
         """A fork has only the thread that forks; the original, whose threads run on, is ended."""
-        self.by_pid[call.pid] = call
+        self._add(call)
         new = self.fork(call, {}, [])
         if new:
             deadline = time.monotonic() + FORK_SECONDS
             done = self.watch.first([new.command.fileno(), new.pidfd], deadline)
-            well = done == new.command.fileno() and word(new.command, DONE) == new.pid
+            well = done == new.command.fileno() and hear(new.command) == (DONE, new.pid)
             new = new if well and self.processes.stop(new.pid) else None
         self._forget(call)
         self.processes.sweep({*self.by_pid, new.pid} if new else self.by_pid)
@@ -232,6 +216,26 @@ class States:
 
     def obstacle(self, state: State) -> str | None:
         """Why a state cannot be frozen, by name; None if it can."""
+        if self._obstacle(state) is None:
+            return None
+        self._settle(state)  # what is in the way may have been on its way out
+        return self._obstacle(state)
+
+    def _settle(self, state: State) -> None:
+        """Let a state finish what it was stopped in: closing what it handed to its last fork."""
+        try:
+            signal.pidfd_send_signal(state.pidfd, signal.SIGCONT)
+            send(state.command, {})
+        except OSError:
+            pass  # it has died, or would not read: it is refused as it is
+        else:
+            deadline = time.monotonic() + FORK_SECONDS
+            if self.watch.first([state.command.fileno(), state.pidfd], deadline) is not None:
+                hear(state.command)
+        self.processes.stop(state.pid)
+        self.processes.sweep(self.by_pid)
+
+    def _obstacle(self, state: State) -> str | None:
         for fd, to in self.processes.descriptors(state.pid).items():
             if to != state.own and (not to.startswith("/") or to.endswith(" (deleted)")):
                 return f"descriptor {fd} is {to}"
@@ -249,36 +253,3 @@ class States:
             if now.get(fd) != place:
                 return place
         return None
-
-
-def end(state: State) -> None:
-    """Kill a state's process, by a pidfd that cannot mean another one, and let go of it."""
-    if state.pidfd >= 0:
-        kill(state)
-        state.command.close()
-        os.close(state.pidfd)
-        state.pidfd = -1
-
-
-def kill(state: State) -> None:
-    """SIGKILL, wherever the process stands."""
-    try:
-        signal.pidfd_send_signal(state.pidfd, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-
-
-def word(sock: socket.socket, expected: bytes) -> int | None:
-    """The pid, by the kernel's credentials, of who says the expected word; else None.
-
-    There is room for the credentials and nothing more: no descriptor can come along.
-    """
-    try:
-        data, ancillary, _, _ = sock.recvmsg(WORD_SIZE, socket.CMSG_SPACE(12))
-    except OSError:
-        return None
-    for _, kind, raw in ancillary:
-        if kind == socket.SCM_CREDENTIALS and data == expected:
-            pid: int = struct.unpack("3i", raw)[0]
-            return pid
-    return None

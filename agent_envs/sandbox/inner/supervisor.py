@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_envs.sandbox.inner import files
+from agent_envs.sandbox.inner.handle import DONE, NOBODY, State, hear
+from agent_envs.sandbox.inner.handle import end as end_state
 from agent_envs.sandbox.inner.restore import restore
 from agent_envs.sandbox.inner.setup import Setup
-from agent_envs.sandbox.inner.states import DONE, State, States, word
-from agent_envs.sandbox.inner.states import end as end_state
+from agent_envs.sandbox.inner.states import States
 from agent_envs.sandbox.inner.tree import Kept, Most, Refused, Tree, capture
 from agent_envs.sandbox.inner.usage import trim, usage
 from agent_envs.sandbox.inner.watch import Gone
@@ -83,7 +84,8 @@ class Supervisor:
     def call(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Run `code` in a fork of the current state, or `argv` in one of the first.
 
-        `ended`: `ok`, `exited`, `timeout`, `output`, `space`; `lost`: the state would not fork.
+        `ended`: `ok`, `exited`, `timeout`, `output`, `space`; `forged`: it wrote to the socket
+        that its end is told by; `lost`: the state would not fork.
         """
         self.processes.ends.clear()
         current = self.states.current
@@ -115,11 +117,13 @@ class Supervisor:
             if event == call.pidfd:
                 return "exited"
             if event == call.command.fileno():
-                speaker = word(call.command, DONE)
-                if speaker == call.pid:
+                said, speaker = hear(call.command)
+                if (said, speaker) == (DONE, call.pid):
                     return "ok"
-                if speaker is None:
+                if speaker == NOBODY:
                     watched = [call.pidfd]
+                elif said != DONE:
+                    return "forged"
 
     def _told_to_stop(self, n: int) -> bool:
         message, _ = receive(self.host)
@@ -134,8 +138,8 @@ class Supervisor:
         self.states.put_offsets_back(self.states.current)
         reply: dict[str, Any] = {"ended": "exited" if end == "ok" else end, "killed": killed}
         if ended := self.processes.ends.get(call.pid):
-            reply.update(status=ended.status, cpu=ended.seconds)
-        return reply
+            reply.update(status=ended.status, own_cpu=ended.seconds)
+        return {**reply, "cpu": self.processes.seconds_of_ended()}
 
     def _keep_within_bounds(self, end: str) -> dict[str, Any]:
         """Where no mount limits the workspace: remove the largest files until it fits."""

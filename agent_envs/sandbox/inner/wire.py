@@ -18,13 +18,15 @@ def send(sock: socket.socket, message: dict[str, Any], fds: Iterable[int] = ()) 
     sock.sendmsg([json.dumps(message).encode()], ancillary)
 
 
-def receive(sock: socket.socket, fds: int = 0) -> tuple[dict[str, Any] | None, list[int]]:
+def receive(
+    sock: socket.socket, fds: int = 0, largest: int = LARGEST
+) -> tuple[dict[str, Any] | None, list[int]]:
     """One message with at most `fds` descriptors; None at the end of the connection.
 
     Raises ValueError for what is no JSON object, or too long.
     """
     space = socket.CMSG_SPACE(4 * fds) if fds else 0
-    data, ancillary, flags, _ = sock.recvmsg(LARGEST, space, socket.MSG_CMSG_CLOEXEC)
+    data, ancillary, flags, _ = sock.recvmsg(largest, space, socket.MSG_CMSG_CLOEXEC)
     got = [fd for _, kind, raw in ancillary if kind == socket.SCM_RIGHTS for fd in integers(raw)]
     if not data:
         return None, got

@@ -1,14 +1,15 @@
 """The zygote: a clean interpreter that imports once, then clones itself into sessions.
 
-    python -c BOOT control-socket archive '{"backend": ..., "host": pidfd, ...}'
+    python -c BOOT socket archive
 
-It lives as long as the host: it watches the host's process, and the other end of its socket.
+`socket` is a descriptor's number, or the path of a Unix socket to connect to. The first message
+there says the rest, with a pidfd of the host and maybe the folder of the cgroups. The zygote lives
+as long as the host: it watches the host's process, and the other end of its socket.
 """
 
 import contextlib
 import gc
 import importlib
-import json
 import os
 import resource
 import select
@@ -19,6 +20,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from agent_envs.sandbox.inner import rooms, seccomp, session, state, system
+from agent_envs.sandbox.inner.forks import OURS
+from agent_envs.sandbox.inner.memory import fill_gaps, keep_a_heap
 from agent_envs.sandbox.inner.processes import Processes
 from agent_envs.sandbox.inner.setup import NAMESPACE, SUBPROCESS
 from agent_envs.sandbox.inner.wire import receive, send
@@ -26,10 +29,6 @@ from agent_envs.sandbox.inner.wire import receive, send
 ADDR_NO_RANDOMIZE = 0x0040000
 GO = "go"
 END_SECONDS = 5
-BLOCK, LARGEST_SMALL, POOL, POOL_HEADER = 16, 512, 1 << 14, 48
-"""How CPython lays out small objects; if another version does it otherwise, little is lost."""
-BYTES_HEADER = sys.getsizeof(b"")
-MOST_GAPS = 4000
 USUAL = """argparse ast base64 bisect calendar collections contextlib copy csv ctypes dataclasses
     datetime decimal difflib enum fractions functools glob gzip hashlib heapq inspect io itertools
     json math numbers operator os pathlib pickle pprint queue random re secrets shutil
@@ -40,12 +39,13 @@ USUAL = """argparse ast base64 bisect calendar collections contextlib copy csv c
 
 def main() -> None:
     """Exec once more without address randomisation, then serve."""
-    control_fd, _, text = sys.argv[1:4]
-    options = json.loads(text)
+    place, archive = sys.argv[1:3]
     if GO not in sys.argv and fixed_addresses():
         os.execv(sys.executable, [*sys.orig_argv, GO])
-    control = socket.socket(fileno=int(control_fd))
-    control.set_inheritable(False)
+    control = connect(place)
+    options, fds = receive(control, fds=2)
+    if options is None:
+        return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one for each session, each snapshot
     if os.getuid() == 0:
@@ -59,9 +59,20 @@ def main() -> None:
     if missing:
         send(control, {"failed": missing})
         return
-    zygote = Zygote(control, options)
-    state.prepare(options["path"])
+    zygote = Zygote(control, options, *fds)
+    state.prepare(archive, options["path"])
     zygote.serve()
+
+
+def connect(place: str) -> socket.socket:
+    """The socket to the host: a descriptor that is there, or one to a path."""
+    if place.isdigit():
+        control = socket.socket(fileno=int(place))
+        control.set_inheritable(False)
+        return control
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control.connect(place)
+    return control
 
 
 def fixed_addresses() -> bool:
@@ -121,22 +132,6 @@ def build_rooms(read: list[str]) -> dict[str, str] | None:
     return rooms.build(read)
 
 
-def fill_gaps() -> list[object]:
-    """Use up the free blocks between Python's small objects. The result must be kept.
-
-    What a session allocates then lies together on fresh pages, instead of making it copy a shared
-    page for every gap; and it lies at the same addresses in every session.
-    """
-    kept: list[object] = []
-    for size in range(2 * BLOCK, LARGEST_SMALL + 1, BLOCK):
-        for _ in range(MOST_GAPS):
-            filler = bytes(max(0, size - BYTES_HEADER))
-            kept.append(filler)
-            if id(filler) % POOL == POOL_HEADER:  # the first of a fresh pool
-                break
-    return kept
-
-
 class Session(NamedTuple):
     """A supervisor's pid, and what it may leave: a folder of the host's, a cgroup."""
 
@@ -148,35 +143,36 @@ class Session(NamedTuple):
 class Zygote:
     """One zygote: the host's socket, and the sessions that are alive."""
 
-    def __init__(self, control: socket.socket, options: dict[str, Any]) -> None:
+    def __init__(
+        self, control: socket.socket, options: dict[str, Any], host: int, groups: int = -1
+    ) -> None:
         self.control = control
-        self.backend: str = options["backend"]
-        self.host: int = options["host"]
+        self.strength: str = options["strength"]
+        self.host = host
         self.lifeline, self.held = os.pipe()
         self.sessions: dict[int, Session] = {}
         self.groups: set[str] = set()
-        self.group_folder = -1
-        if options["groups"]:
-            self.group_folder = os.open(options["groups"], os.O_RDONLY | os.O_DIRECTORY)
+        self.group_folder = groups
         self.filled: list[object] = []
         self.filters = {"supervisor": seccomp.supervisor_filter()} if self.walled else {}
         if self.walled:
-            alone = self.backend == NAMESPACE
-            self.filters[self.backend] = seccomp.model_filter(shared_kernel_view=not alone)
-        self.late = build_rooms(options["read"]) if self.backend == NAMESPACE else None
-        if self.backend != NAMESPACE:
+            alone = self.strength == NAMESPACE
+            self.filters[self.strength] = seccomp.model_filter(shared_kernel_view=not alone)
+        self.late = build_rooms(options["read"]) if self.strength == NAMESPACE else None
+        if self.strength != NAMESPACE:
             system.prctl(system.PR_SET_CHILD_SUBREAPER, 1)
             proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             self.processes = Processes(proc, alone=False)
 
     @property
     def walled(self) -> bool:
-        """Whether this backend has filters at all."""
-        return self.backend != SUBPROCESS
+        """Whether its sessions have filters at all."""
+        return self.strength != SUBPROCESS
 
     def serve(self) -> None:
         """Start a session for each message, until the host is gone; then end them all."""
         gc.collect()
+        keep_a_heap()
         self.filled = fill_gaps()
         gc.freeze()
         send(self.control, {"ready": True})
@@ -205,7 +201,8 @@ class Zygote:
         gid = os.getgid() if wanted["uid"] is None else wanted["uid"]
         try:
             with acting_as(wanted["uid"]):
-                pid = system.clone(system.NEW_NAMESPACES if self.backend == NAMESPACE else 0)
+                with OURS:
+                    pid = system.clone(system.NEW_NAMESPACES if self.strength == NAMESPACE else 0)
                 if pid == 0:
                     self.leave()
                     sock = socket.socket(fileno=host)
@@ -222,7 +219,8 @@ class Zygote:
 
     def leave(self) -> None:
         """In a session: let go of what is the zygote's."""
-        for fd in (self.control.detach(), self.held, self.host, *self.sessions):
+        groups = [self.group_folder] if self.group_folder >= 0 else []
+        for fd in (self.control.detach(), self.held, self.host, *groups, *self.sessions):
             os.close(fd)
 
     def bury(self, pidfd: int) -> None:
@@ -233,9 +231,10 @@ class Zygote:
             os.waitpid(ended.pid, 0)
         except ChildProcessError:
             pass  # the last sweep has reaped it
-        if self.backend != NAMESPACE:
+        if self.strength != NAMESPACE:
             self.processes.apart = {live.pid for live in self.sessions.values()}
             self.processes.sweep(())
+            self.processes.ends.clear()
             remove_base(ended.base)
         # The host reads the group before it removes it: only its end makes that the zygote's task.
         self.groups = {*filter(self.is_group, self.groups), ended.group} - {""}
@@ -245,7 +244,7 @@ class Zygote:
         os.close(self.held)
         self.control.close()
         for pidfd in list(self.sessions):
-            if self.backend == NAMESPACE:
+            if self.strength == NAMESPACE:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             elif not select.select([pidfd], [], [], END_SECONDS)[0]:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
