@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from agent_envs.episode import MAX_CALLS
 from agent_envs.plain import has_lone_surrogate, read_json
+from agent_envs.protocol_foreign import Foreign
 from agent_envs.tool import Tool
 from agent_envs.turns import Malformed, Message, Move, ToolCall, ToolResult
 
@@ -54,15 +55,17 @@ class Hermes(Protocol):
     """JSON in `<tool_call>` tags, as the Qwen and Hermes chat templates have it.
 
     Thinking up to the last `</think>` is dropped first, so a call in there is none. A call inside
-    a code fence is not run either; a turn that has calls nowhere else is malformed.
+    a code fence is not run either; a turn that has calls nowhere else is malformed. So is one whose
+    call is written as other models do it: it is not run, and it is no answer.
     """
 
     name = "hermes"
-    version = "1"
+    version = "2"
 
     def __init__(self, tools: Mapping[str, Tool], letters: Mapping[str, str]) -> None:
         schemas = [json.dumps(t.schema["function"], ensure_ascii=False) for t in tools.values()]
         self.docs = _HERMES_DOCS.format(schemas="\n".join(schemas)) if schemas else ""
+        self._foreign = Foreign(tools)
 
     def read(self, text: str) -> Move:
         """See `Protocol`. The answer is the stripped text after the last `</think>`."""
@@ -77,7 +80,10 @@ class Hermes(Protocol):
             return Malformed(f"{_CLOSE} without {_OPEN}")
         if _THINK in text:
             return Malformed(_STILL_THINKING)
-        return text.strip() or Malformed("an empty turn; call a tool or give the final answer")
+        text = text.strip()
+        if self._foreign.is_call(text):
+            return Malformed(_FOREIGN)
+        return text or Malformed("an empty turn; call a tool or give the final answer")
 
     def say(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str:
         """One `<tool_response>` block a result."""
@@ -166,6 +172,10 @@ def _target(letter: str, name: str, tools: Mapping[str, Tool]) -> tuple[str, str
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _THINK, _THOUGHT = "<think>", "</think>"
 _STILL_THINKING = "<think> is not closed"
+_FOREIGN = (
+    "a tool call in a form that is not read here; write "
+    '<tool_call>{"name": "...", "arguments": {...}}</tool_call>'
+)
 _PLAIN_CALL = {"name", "arguments"}
 _MARK = re.compile(f"{_OPEN}|{_THINK}|`{{3,}}")
 _TICKS = re.compile("`{3,}")

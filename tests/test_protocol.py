@@ -63,7 +63,7 @@ READ: list[tuple[str, Move]] = [
     ("68", "68"),
     (" \n68\t\n", "68"),
     ("{}", "{}"),
-    ('{"name": "find", "arguments": {}}', '{"name": "find", "arguments": {}}'),
+    ('{"name": "find"}', '{"name": "find"}'),
     ("```python\nprint(1)\n```", "```python\nprint(1)\n```"),
     ("an answer \0 with \u2028 in it", "an answer \0 with \u2028 in it"),
     (call(), [find()]),
