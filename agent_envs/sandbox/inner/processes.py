@@ -196,7 +196,8 @@ class Processes:
                 return len(killed)
             for pid in rest:
                 kill(pid)
-                killed.add(pid)
+                if pid not in self.uncounted:  # else a state that was ended and is not dead yet
+                    killed.add(pid)
             if rest and len(killed) > 64:
                 time.sleep(0.001)
         raise RuntimeError("processes that do not die")
