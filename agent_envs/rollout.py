@@ -6,7 +6,7 @@ import queue
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -18,7 +18,7 @@ from agent_envs.progress import Progress
 from agent_envs.provenance import provenance
 from agent_envs.snapshot import Snapshot
 from agent_envs.streams import derive
-from agent_envs.task import Task
+from agent_envs.task import Task, TaskSource
 from agent_envs.trajectory import EndReason, Trajectory
 from agent_envs.turns import Action, Malformed, Move, StepResult, Turn
 from agent_envs.worker import Worker
@@ -45,6 +45,8 @@ def rollout(
     episode_deadline: float = 600.0,
     on_episode: Callable[[Trajectory], None] | None = None,
     progress: bool | None = None,
+    skip: Container[str] = (),
+    keep: bool = True,
 ) -> list[Trajectory]:
     """Play `group` episodes of each task, many at once; env steps overlap with the policy's work.
 
@@ -71,6 +73,11 @@ def rollout(
     then. Raises KeyError for a task id that the env has not, TypeError and ValueError for arguments
     that are none, and what making an env raised once none is left to play on. What a policy gives
     as a turn and is none is an error of the policy in that episode.
+
+    `skip`: ids of episodes that are not played (`"3.0"`: task 3, number 0), as where a run is gone
+    on with; the others come out as they would have. `keep=False` returns nothing and holds nothing
+    that was handed to `on_episode`. A `tasks` that is no list or tuple is not copied but looked
+    into as it is played, so that it may be longer than memory.
     """
     if group < 1 or workers < 1:
         raise ValueError(f"group={group}, workers={workers}: at least 1")
@@ -86,8 +93,29 @@ def rollout(
     total = len(tasks) * group
     shown = Progress(total) if progress or (progress is None and _on_terminal()) else None
     with Fleet(envs, min(workers, total)) as fleet:
-        run = _Rollout(fleet, policy, tasks, group, branch, seed, limits, on_episode, shown)
+        todo = _planned(tasks, fleet.envs[0].tasks, group, skip)
+        run = _Rollout(fleet, policy, todo, group, branch, seed, limits, on_episode, shown, keep)
         return run.play()
+
+
+def _planned(
+    tasks: Sequence[Task | str], source: TaskSource, group: int, skip: Container[str]
+) -> Iterator[tuple[int, int, Task]]:
+    """Each episode to play: the index of its task, its number in the group, the task.
+
+    Ids in a list are looked up at once: an unknown one is an error before anything is played.
+    """
+    if isinstance(tasks, list | tuple):
+        tasks = [task if isinstance(task, Task) else source[task] for task in tasks]
+
+    def planned() -> Iterator[tuple[int, int, Task]]:
+        for i, task in enumerate(tasks):
+            known = task if isinstance(task, Task) else source[task]
+            for g in range(group):
+                if f"{i}.{g}" not in skip:
+                    yield i, g, known
+
+    return planned()
 
 
 def _check_tasks(tasks: Any) -> None:
@@ -166,20 +194,18 @@ class _Rollout:
         self,
         fleet: Fleet,
         policy: Policy,
-        tasks: Sequence[Task | str],
+        todo: Iterator[tuple[int, int, Task]],
         group: int,
         branch: BranchPlan | None,
         seed: int,
         limits: _Limits,
         on_episode: Callable[[Trajectory], None] | None,
         progress: Progress | None,
+        keep: bool,
     ) -> None:
         self.fleet, self.policy, self.seed, self.limits = fleet, policy, seed, limits
         self.on_episode, self.progress = on_episode, progress
-        self.group, self.branch = group, branch
-        source = fleet.envs[0].tasks
-        known = [task if isinstance(task, Task) else source[task] for task in tasks]
-        self.todo = deque((i, g, task) for i, task in enumerate(known) for g in range(group))
+        self.group, self.branch, self.todo, self.keep = group, branch, todo, keep
         self.lanes = [_Lane(env, i) for i, env in enumerate(fleet.envs)]
         self.by_key: dict[str, _Lane] = {}
         self.events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
@@ -205,8 +231,8 @@ class _Rollout:
         lane.episode = None
         if lane.branches:
             self._start_branch(lane)
-        elif self.todo:
-            self._start_task(lane)
+        elif (planned := next(self.todo, None)) is not None:
+            self._start_task(lane, *planned)
         else:
             return
         lane.until = time.monotonic() + self.limits.episode
@@ -222,10 +248,9 @@ class _Rollout:
         lane.order = order
         self._launch(lane, lambda env: (None, env.rollback(snapshot, seed=seed)[1]), self._started)
 
-    def _start_task(self, lane: _Lane) -> None:
+    def _start_task(self, lane: _Lane, i: int, g: int, task: Task) -> None:
         lane.env.release(*lane.marks)
         lane.marks = []
-        i, g, task = self.todo.popleft()
         seed = derive(self.seed, i, g)
         lane.episode = Trajectory(f"{i}.{g}", str(i), task, seed, [])
         lane.order = (i, g)
@@ -312,7 +337,8 @@ class _Rollout:
         episode.end_reason, episode.error, lane.closing = reason, error, None
         self.by_key.pop(episode.episode_id, None)
         self.policy.cancel(episode.episode_id)
-        self.done.append((lane.order, episode))
+        if self.keep:
+            self.done.append((lane.order, episode))
         lane.episode = None
         if self.branch is not None and episode.valid and episode.parent is None:
             self._plan_branches(lane, episode)
@@ -414,7 +440,7 @@ class _Rollout:
             logger.warning("no new env (%r): going on with %d", error, len(self.lanes) - 1)
             self.lanes.remove(lane)
             self._end(lane, "infrastructure", why)
-            if self.todo and not self.lanes:
+            if not self.lanes and next(self.todo, None) is not None:
                 raise
         else:
             self._end(lane, "infrastructure", why)

@@ -1,25 +1,29 @@
-"""How fast environments are: steps, resets, snapshots and rollbacks per second, in one process.
+"""How fast environments are, or with --suite how well a policy does on the benchmark suite.
 
-The moves are the gold ones, written as text where the protocol can write them, so that reading them
-counts. Each figure is the median of several rounds. Only what is named is timed: the step between
-two rollbacks is not.
+Speed is steps, resets, snapshots and rollbacks per second, in one process. The moves are the gold
+ones, written as text where the protocol can write them, so that reading them counts. Each figure is
+the median of several rounds. Only what is named is timed: the step between two rollbacks is not.
+
+--suite plays fixed tasks under fixed conditions, see docs/benchmark.md; with --out DIR it keeps
+every episode, and DIR/bench.json is what --json prints.
 """
 
 import argparse
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count, cycle
+from itertools import count, cycle, islice
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import agent_envs
+from agent_envs.cli import scores, suite
 from agent_envs.cli.common import (
     Failed,
     Usage,
     as_text,
+    at_least,
     check_id,
     make,
     note,
@@ -27,6 +31,8 @@ from agent_envs.cli.common import (
     print_json,
     table,
 )
+from agent_envs.cli.machine import machine
+from agent_envs.cli.players import add_model_options, policy_name
 from agent_envs.env import ToolEnv
 from agent_envs.errors import BackendUnavailable, SnapshotUnsupported
 from agent_envs.task import Task
@@ -37,8 +43,11 @@ FIGURES = ("steps_per_s", "resets_per_s", "snapshots_per_s", "rollbacks_per_s")
 ROUNDS = 5
 
 _EPISODES = 20
+"""How many gold episodes are played, where there is time."""
 _BATCH = 20
-"""How many resets, or snapshots, are timed together."""
+"""How many resets, or snapshots, are timed together where they take microseconds."""
+_LONG = 0.001
+"""Seconds that are long enough to be timed."""
 
 Turn = tuple[Callable[[Any], StepResult], Any]
 """What plays a turn, `step` or `act`, and its argument."""
@@ -51,10 +60,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See the module's docstring."""
     parser.add_argument("ids", nargs="*", metavar="ID", help="of environments (default: all)")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long for each environment")
+    group = parser.add_argument_group("the suite")
+    group.add_argument("--suite", action="store_true", help="score a policy instead of timing")
+    group.add_argument("--policy", type=policy_name, default="oracle", help="who plays")
+    group.add_argument("--tasks", type=at_least(1), default=suite.TASKS, help="of each environment")
+    group.add_argument(
+        "--samples", type=at_least(1), default=suite.SAMPLES, help="episodes of each task"
+    )
+    group.add_argument("--workers", type=at_least(1), default=16, help="environments at once")
+    group.add_argument("--out", type=Path, metavar="DIR", help="where to keep the episodes")
+    group.add_argument("--resume", action="store_true", help="go on with what is in DIR")
+    add_model_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure. 1 where an environment could not be measured; the others' rows are written."""
+    if arguments.suite:
+        return scores.run(arguments)
     if not 0 < arguments.seconds < float("inf"):
         raise Usage(f"--seconds {arguments.seconds}: a number above 0")
     ids = arguments.ids or agent_envs.ids()
@@ -79,15 +101,6 @@ def _row(env_id: str, seconds: float) -> dict[str, Any]:
     return row
 
 
-def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-    }
-
-
 # -- measuring -----------------------------------------------------------------------------------
 
 
@@ -105,8 +118,11 @@ def measure(env: ToolEnv, seconds: float) -> dict[str, float | None]:
 
     Raises NotImplementedError where it ships no oracle."""
     tasks = env.tasks.split(env.split, env.level)
-    stride = max(1, len(tasks) // _EPISODES)
-    scripts = [record(env, task, seed) for seed, task in enumerate(tasks[::stride])]
+    stride, until = max(1, len(tasks) // _EPISODES), time.monotonic() + seconds
+    scripts: list[Script] = []
+    for seed, task in enumerate(tasks[::stride]):
+        if not scripts or time.monotonic() < until:
+            scripts.append(record(env, task, seed))
     longest = max(scripts, key=lambda script: len(script.turns))
     work = (_steps(env, scripts), _resets(env), _snapshots(env, longest), _rollbacks(env, longest))
     share = seconds / len(FIGURES)
@@ -157,11 +173,18 @@ def _steps(env: ToolEnv, scripts: list[Script]) -> Timed:
 
 
 def _resets(env: ToolEnv) -> Timed:
-    for first in count(0, _BATCH):
+    seeds, size = count(), 1
+    while True:
         began = time.perf_counter()
-        for seed in range(first, first + _BATCH):
+        for seed in islice(seeds, size):
             env.reset(seed=seed)
-        yield _BATCH, time.perf_counter() - began
+        took = time.perf_counter() - began
+        yield size, took
+        size = _next_size(size, took)
+
+
+def _next_size(size: int, took: float) -> int:
+    return size if took >= _LONG else min(2 * size, _BATCH)
 
 
 def _half_way(env: ToolEnv, script: Script) -> Turn:
@@ -175,12 +198,14 @@ def _half_way(env: ToolEnv, script: Script) -> Turn:
 
 def _snapshots(env: ToolEnv, script: Script) -> Timed:
     _half_way(env, script)
+    size = 1
     while True:
         began = time.perf_counter()
-        kept = [env.snapshot() for _ in range(_BATCH)]
+        kept = [env.snapshot() for _ in range(size)]
         took = time.perf_counter() - began
         env.release(*kept)
-        yield _BATCH, took
+        yield size, took
+        size = _next_size(size, took)
 
 
 def _rollbacks(env: ToolEnv, script: Script) -> Timed:

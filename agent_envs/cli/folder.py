@@ -3,12 +3,12 @@
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 from agent_envs.cli.common import Failed, Usage
 from agent_envs.cli.plan import Plan
-from agent_envs.cli.tally import Row, row
 from agent_envs.plain import parse_json
 from agent_envs.trajectory import Trajectory, TrajectoryWriter, read_trajectories
 
@@ -26,8 +26,20 @@ class Folder:
     evaluation than the one to resume, and Failed for a line that is no episode of the plan.
     """
 
-    def __init__(self, path: Path, plan: Plan, told: dict[str, Any], resume: bool) -> None:
-        """`told` is the summary before the first episode: it has `arguments` and `provenance`."""
+    def __init__(
+        self,
+        path: Path,
+        plan: Plan,
+        told: dict[str, Any],
+        resume: bool,
+        redo: bool = False,
+        on_episode: Callable[[Trajectory], None] = lambda episode: None,
+    ) -> None:
+        """`told` is the summary before the first episode: it has `arguments` and `provenance`.
+
+        `redo`: play again what was not valid. `on_episode` is handed what is there already; its
+        ValueError says that an episode does not belong.
+        """
         self.path = path
         self.seconds = 0.0
         """How long the earlier runs took."""
@@ -36,7 +48,9 @@ class Folder:
         elif _in_use(path):
             raise Usage(f"{path} is in use: give another --out, or --resume to go on with it")
         path.mkdir(parents=True, exist_ok=True)
-        self.rows = _read(path / EPISODES, plan)
+        if redo:
+            _drop_invalid(path / EPISODES)
+        _read(path / EPISODES, plan, on_episode)
         self.summarise({**told, "seconds": self.seconds})
         self._writer = TrajectoryWriter(path / EPISODES)
 
@@ -46,15 +60,20 @@ class Folder:
 
     def summarise(self, told: dict[str, Any]) -> None:
         """Write the summary, whole or not at all."""
-        draft = self.path / f"{SUMMARY}.new"
-        draft.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n")
-        os.replace(draft, self.path / SUMMARY)
+        write_json(self.path / SUMMARY, told)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._writer.close()
+
+
+def write_json(path: Path, told: dict[str, Any]) -> None:
+    """Write a JSON file, whole or not at all."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n")
+    os.replace(draft, path)
 
 
 def _in_use(path: Path) -> bool:
@@ -91,26 +110,42 @@ def _begun(path: Path) -> tuple[dict[str, Any], dict[str, Any], float]:
     raise Usage(f"{path} holds no evaluation to resume ({SUMMARY}: {why}): give another --out")
 
 
-def _read(path: Path, plan: Plan) -> dict[str, Row]:
-    """The rows of the episodes in a file."""
+def _read(path: Path, plan: Plan, on_episode: Callable[[Trajectory], None]) -> None:
+    """Hand over the episodes in a file."""
     if not path.exists():
-        return {}
-    planned, rows = plan.episodes(), dict[str, Row]()
+        return
     try:
         for number, episode in enumerate(read_trajectories(path), 1):
-            problem = _problem(episode, planned)
-            if problem:
-                raise ValueError(f"{path}:{number}: {problem}")
-            rows[episode.episode_id] = row(episode)
+            try:
+                _check(episode, plan)
+                on_episode(episode)
+            except ValueError as error:
+                raise ValueError(f"{path}:{number}: {error}") from None
     except ValueError as error:
         raise Failed(f"{error}; mend or remove that line") from None
-    return rows
 
 
-def _problem(episode: Trajectory, planned: dict[str, str]) -> str:
-    """Why an episode cannot be of the evaluation that is resumed; empty where it can."""
-    if planned.get(episode.episode_id) != episode.task.id:
-        return f"no episode {episode.episode_id!r:.40} of {episode.task.id!r:.80} belongs here"
-    if not math.isfinite(episode.reward * len(planned)):  # or there were no mean of all
-        return f"its rewards add up to {episode.reward}"
-    return ""
+def _check(episode: Trajectory, plan: Plan) -> None:
+    """Raise ValueError where an episode cannot be of the evaluation that is resumed."""
+    place = plan.place(episode.episode_id)
+    if place is None or plan.tasks[place[1] // plan.group].id != episode.task.id:
+        wrong = f"{episode.episode_id!r:.40} of {episode.task.id!r:.80}"
+        raise ValueError(f"no episode {wrong} belongs here")
+    if not math.isfinite(episode.reward * plan.total):  # or there were no mean of all
+        raise ValueError(f"its rewards add up to {episode.reward}")
+
+
+def _drop_invalid(path: Path) -> None:
+    """Leave the episodes out that do not count, so that they are played again."""
+    if not path.exists():
+        return
+    draft = path.with_name(f"{path.name}.new")
+    draft.unlink(missing_ok=True)
+    try:
+        with TrajectoryWriter(draft) as writer:
+            for episode in read_trajectories(path):
+                if episode.valid:
+                    writer.write(episode)
+    except ValueError as error:
+        raise Failed(f"{error}; mend or remove that line") from None
+    os.replace(draft, path)

@@ -17,6 +17,7 @@ from agent_envs import (
     Verdict,
     tool,
 )
+from agent_envs.cli import bench
 from agent_envs.cli.bench import FIGURES, record
 from agent_envs.cli.common import as_text
 from agent_envs.task import TaskList
@@ -59,7 +60,8 @@ def registered() -> Iterator[None]:
     del gymnasium.registry["test/Stubborn-v0"], gymnasium.registry["test/Silent-v0"]
 
 
-def test_every_id_has_its_four_figures(cli: Any) -> None:
+def test_every_id_has_its_four_figures(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "ROUNDS", 1)
     ran = cli("bench", "--seconds", "0.1", "--json")
     assert ran.code == 0
     assert [row["id"] for row in ran.json["rows"]] == agent_envs.ids()

@@ -13,7 +13,7 @@ import gymnasium
 import pytest
 
 from agent_envs import BackendUnavailable, Task, ToolCall, ToolEnv, Verdict, tool
-from agent_envs.cli.plan import BLOCK
+from agent_envs.cli.plan import Again, Done, Plan, Player
 from agent_envs.task import TaskList
 from agent_envs.trajectory import read_trajectories
 from agent_envs.turns import Message, Move
@@ -28,11 +28,12 @@ class Flaky(ToolEnv):
 
     tasks = TaskList([Task(f"t{n}", "heldout", f"Task {n}.", n, level=n % 2) for n in range(6)])
     weights = {"answer": 0.5, "shape": 0.25}
+    broken = True
 
     @tool
     def work(self) -> str:
         """Work."""
-        if self.task.data % 3 == 2:
+        if self.broken and self.task.data % 3 == 2:
             raise BackendUnavailable("the daemon is down: start it")
         self.pay("shape", 1.0)
         return "done"
@@ -141,7 +142,7 @@ def test_a_folder_in_use_is_refused(cli: Any, tmp_path: Path) -> None:
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("kept", [0, 1, BLOCK + 5, 2 * BLOCK])
+@pytest.mark.parametrize("kept", [0, 1, 69, 128])
 def test_resumed_is_as_if_it_had_never_stopped(kept: int, cli: Any, tmp_path: Path) -> None:
     command = (*NOISY, "--episodes", "150", "--json", "--out")
     whole = cli(*command, str(tmp_path / "whole")).json
@@ -222,7 +223,9 @@ def test_what_broke_on_our_side_is_invalid_and_not_scored(cli: Any, flaky: str) 
     assert told["success_rate"] == 0.75  # of tasks 0, 1, 3 and 4 all but the first
     assert told["mean_reward"] == pytest.approx(0.75 * 0.5 + 0.25)
     assert told["end_reasons"] == {"answer": 4, "infrastructure": 2}
-    assert told["by_level"]["0"] == {"episodes": 3, "success_rate": 0.5, "mean_reward": 0.5}
+    level = told["by_level"]["0"]
+    assert (level["episodes"], level["success_rate"], level["mean_reward"]) == (3, 0.5, 0.5)
+    assert level["pass_at"]["1"]["tasks"] == 2
 
 
 def test_where_nothing_is_valid_it_has_failed(
@@ -234,6 +237,21 @@ def test_where_nothing_is_valid_it_has_failed(
     assert ran.json["success_rate"] is ran.json["mean_reward"] is ran.json["turns"] is None
 
 
+def test_invalid_episodes_are_played_again_where_asked(
+    cli: Any, flaky: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("eval", flaky, "--json", "--out", str(tmp_path))
+    assert cli(*command).json["invalid"] == 2
+    assert cli(*command, "--resume").json["invalid"] == 2, "they are kept unless asked"
+    before = by_id(tmp_path)
+    monkeypatch.setattr(Flaky, "broken", False)
+    assert cli(*command, "--redo-invalid").code == 2
+    again = cli(*command, "--resume", "--redo-invalid").json
+    assert (again["episodes"], again["invalid"]) == (6, 0)
+    after = by_id(tmp_path)
+    assert {name for name in after if after[name] != before[name]} == {"2.0", "5.0"}
+
+
 def test_an_env_without_cheats_says_so(cli: Any, flaky: str) -> None:
     ran = cli("eval", flaky, "--policy", "cheats")
     assert ran.code == 2 and "ships no cheats" in ran.err
@@ -242,9 +260,117 @@ def test_an_env_without_cheats_says_so(cli: Any, flaky: str) -> None:
 def test_for_people(cli: Any, flaky: str) -> None:
     out = cli("eval", flaky).out
     assert "test/Flaky-v0, oracle on heldout: 6 episodes in" in out
-    assert "all             6    75.0%   0.625" in out
-    assert "invalid   the daemon is down: start it 2" in out
+    assert "all             6    75.0%  30.1% to 95.4%    0.625" in out
+    assert "invalid   2 (33.3%): the daemon is down: start it 2" in out
     assert "every_number" in cli(*SUMS, "--policy", "cheats", "--episodes", "1").out
+
+
+def test_several_splits_are_told_apart(cli: Any) -> None:
+    ran = cli("eval", CALCULATOR, "--split", "heldout, adversarial", "--json")
+    told = ran.json
+    assert set(told["by_split"]) == {"heldout", "adversarial"}
+    assert told["by_split"]["heldout"]["episodes"] == 430
+    assert sum(part["episodes"] for part in told["by_split"].values()) == told["episodes"]
+    assert told["arguments"]["split"] == "heldout,adversarial"
+    out = cli("eval", CALCULATOR, "--split", "heldout,adversarial").out
+    assert "heldout, level 0" in out and "adversarial, all" in out
+    assert cli("eval", CALCULATOR, "--split", "heldout,none").code == 2
+
+
+def test_several_samples_give_pass_at_k(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(HALF)
+    command = ("eval", CALCULATOR, "--level", "0", "--policy", "python:half:policy=7")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        told = cli(*command, "--group", "4", "--json").json
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("half", None)
+    assert told["success_rate"] == told["pass_at"]["1"]["rate"] == 0.5
+    assert told["pass_at"]["2"]["rate"] == pytest.approx(1 - 1 / 6)  # two of four pass
+    assert told["pass_at"]["4"]["rate"] == 1.0 and set(told["pass_at"]) == {"1", "2", "4"}
+    low, high = told["interval"]
+    assert low == pytest.approx(0.3315, abs=1e-4) and high == pytest.approx(0.6685, abs=1e-4)
+    assert told["by_level"]["0"]["pass_at"]["2"]["tasks"] == 30
+    assert told["played_by"] == {"name": "python:half:policy=7"}
+
+
+HALF = """
+from agent_envs.policy import Policy, oracle
+
+class Half(Policy):
+    # Right in the episodes of a group with an even number.
+    def __init__(self, env):
+        self.gold = oracle(type(env), env.tasks)
+        self.submit, self.cancel = self.gold.submit, self.gold.cancel
+
+    def submit(self, key, messages): ...
+
+    def collect(self, timeout):
+        return [(k, "no" if int(k[-1]) % 2 else a) for k, a in self.gold.collect(timeout)]
+
+def policy(env, text):
+    assert text == "7"
+    return Half(env)
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "said"),
+    [
+        ("python:no_such_module:f", 2, "no module"),
+        ("python:json:nothing", 2, "no function"),
+        ("python:json:dumps", 1, "made no policy"),
+        ("python:json", 2, "python:MODULE:FUNCTION"),
+        ("openai:", 2, "openai:MODEL"),
+        ("gpt", 2, "one of oracle"),
+    ],
+)
+def test_policies_that_are_none(policy: str, code: int, said: str, cli: Any) -> None:
+    ran = cli(*SUMS, "--policy", policy)
+    assert ran.code == code and said in ran.err
+
+
+def plan_of(tasks: Any, group: int = 1) -> Plan:
+    players = (Player("", None), Player("b", None))  # type: ignore[arg-type]
+    return Plan("x", "x", {}, tasks, group, 0, players, ("heldout",), {})
+
+
+def test_what_is_done_is_known_in_little_memory() -> None:
+    plan = plan_of(Again(Flaky.tasks.split("heldout"), 10**10), 2)
+    done = Done(plan)
+    for n in [1, 0, 3, 2, *range(4, 2000)]:
+        done.add(f"b:{n // 2}.{n % 2}")
+    assert "b:999.1" in done and "b:1000.0" not in done and "0.0" not in done
+    assert not done._beyond["b"] and done._before == {"": 0, "b": 2000}
+    for wrong in ("b:999.1", "c:1.0", "1", "1.2", "01.0", "-1.0", "x.0", f"{10**10}.0", "9" * 9999):
+        with pytest.raises(ValueError, match="no episode"):
+            done.add(wrong)
+
+
+def test_ten_billion_episodes_start_at_once(tmp_path: Path) -> None:
+    limit = 1 << 30
+    code = (
+        "import resource, sys; from agent_envs.cli import main;"
+        f"resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}));"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    file = tmp_path / "out" / "trajectories.jsonl"
+    command = [sys.executable, "-c", code, *SUMS, "--episodes", str(10**10), "--json"]
+    process = subprocess.Popen(
+        [*command, "--out", str(file.parent)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    while not file.exists() or file.stat().st_size < 50_000:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert json.loads(out)["success_rate"] == 1.0 and "of 10000000000 episodes" in err
 
 
 def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
