@@ -45,20 +45,20 @@ clean:
 
 # Stamps: an install is done again when the project file or the pins have changed.
 .venv/.core: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing agent-envs with gymnasium and numpy into .venv (about 20 MB)"
-	$(INSTALL) --editable .
+	@echo "Installing agent-envs with what its environments need into .venv (about 80 MB)"
+	$(INSTALL) --editable '.[code,sql,browser]'
 	@touch $@
 
 .venv/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing agent-envs with what tests and checks need into .venv (about 60 MB)"
-	$(INSTALL) --editable '.[dev]'
+	@echo "Installing agent-envs with what tests and checks need into .venv (about 150 MB)"
+	$(INSTALL) --editable '.[dev,code,sql,browser,miniwob,docker]'
 	@touch .venv/.core $@
 
 # The trainer is worth having, not needed: without it everything else goes on.
 .venv/.train: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing what the trainer needs into .venv: torch, about 250 MB where pip has a build for the CPU,"
 	@echo "and several GB (minutes) where it has one for CUDA only. TRAIN=0 leaves it out."
-	@$(INSTALL) --editable '.[train]' || echo "No torch: going on without the trainer." \
+	@$(INSTALL) --editable '.[train,hf]' || echo "No torch: going on without the trainer." \
 		"To try again: rm $@, then the same make."
 	@touch $@
 

@@ -1,7 +1,7 @@
 """GEM's MathEnv on fifty rows in memory, graded in its own process, which is its faster way."""
 
-from datasets import Dataset  # type: ignore[import-not-found]
-from gem.envs.math_env import MathEnv  # type: ignore[import-not-found]
+from datasets import Dataset
+from gem.envs.math_env import MathEnv
 
 ROWS = {"problem": ["6*7?"] * 50, "answer": ["42"] * 50}
 ENV = MathEnv(dataset=Dataset.from_dict(ROWS), use_mp=False)

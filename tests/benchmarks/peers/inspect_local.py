@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from inspect_ai.util._sandbox.local import (  # type: ignore[import-not-found]
+from inspect_ai.util._sandbox.local import (
     LocalSandboxEnvironment,
 )
 

@@ -5,8 +5,8 @@ The turns hold no answer, which is the fastest way through its step.
 
 from collections.abc import Callable
 
-import skyrl_gym  # type: ignore[import-not-found]
-from omegaconf import DictConfig  # type: ignore[import-not-found]
+import skyrl_gym
+from omegaconf import DictConfig
 
 PROMPT = [{"role": "user", "content": "What is 6*7?"}]
 
