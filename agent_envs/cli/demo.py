@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_envs.cli import page
+from agent_envs.cli.browsing import browser
+from agent_envs.cli.coding import coding
 from agent_envs.cli.common import Failed, make, note, print_json, table
 from agent_envs.cli.page import Say
 from agent_envs.cli.plan import make_players
@@ -245,6 +247,8 @@ PARTS: dict[str, Callable[[Say], Any]] = {
     "episodes": episodes,
     "branches": branches,
     "players": players,
+    "coding": coding,
+    "browser": browser,
     "workshop": workshop,
 }
 """What is shown, in order: each writes its part and returns its figures for `--json`."""

@@ -19,7 +19,7 @@ _BAR = 40
 
 def workshop(say: Say) -> dict[str, Any] | None:
     """Train the preset `workshop` and show its table and curve; None where torch is missing."""
-    page.heading(say, "4. A small agent learns to use it")
+    page.heading(say, "7. A small agent learns to use it")
     try:
         trainer = importlib.import_module("agent_envs.baselines.train")
         grpo = importlib.import_module("agent_envs.baselines.grpo")

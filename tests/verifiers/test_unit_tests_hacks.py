@@ -8,6 +8,17 @@ from typing import Any
 import pytest
 
 from agent_envs.verifiers.unit_tests import boxes, verify
+from tests.sandbox.conftest import ISOLATED, works
+from tests.sandbox.engine import end_engine
+
+the_engine = pytest.fixture(scope="session", autouse=True)(end_engine)
+
+
+@pytest.fixture(params=ISOLATED)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each backend that isolates, in turn, docker too."""
+    return works(request.param)
+
 
 HACKS = {
     "C1 exit at import": "import sys\nsys.exit(0)",
@@ -345,7 +356,9 @@ def tree(kind: str, source: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", HACKS)
-def test_hack_is_not_rewarded(backend: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hack_is_not_rewarded_and_honest_code_is_after_it(
+    backend: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(boxes, "MOST_TIMEOUTS", 1)  # some hacks wait for the end of their time
     monkeypatch.setattr(boxes, "WALL_TO_CPU", 2)
     for kind, data in TASKS.items():
@@ -354,6 +367,7 @@ def test_hack_is_not_rewarded(backend: str, name: str, monkeypatch: pytest.Monke
         report = verify(data, tree(kind, HACKS[name]), backend=backend)
         assert not report.passed, (kind, report)
         assert report.fraction == 0.0 or name.startswith(("C14", "C16")), (kind, report)
+    assert verify(TASKS["cases"], tree("cases", HONEST["plain"]), backend=backend).passed
 
 
 @pytest.mark.parametrize("name", HONEST)

@@ -28,26 +28,40 @@ Tests have to ask the same each time that they run from the same state: `random`
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from agent_envs.verifiers.unit_tests import asserts, cases, package
-from agent_envs.verifiers.unit_tests.boxes import Box, Clock, kept
-from agent_envs.verifiers.unit_tests.job import Job, lay
+from agent_envs.verifiers.unit_tests.boxes import Box, Clock, Stop
+from agent_envs.verifiers.unit_tests.job import Job
 from agent_envs.verifiers.unit_tests.report import Report, TestResult
+from agent_envs.verifiers.unit_tests.stock import fresh, testers
 
-__all__ = ["VERSION", "Report", "TestResult", "close_kept", "verify"]
+__all__ = [
+    "NEEDED",
+    "VERSION",
+    "Clock",
+    "Report",
+    "Stop",
+    "TestResult",
+    "close_kept",
+    "verify",
+    "verify_all",
+]
 
 VERSION = "1"
 CPU_SECONDS = 2
 """Of one call or program."""
-TOTAL_SECONDS = 20
-"""Of CPU, of one verification; the clock may show ten times that, as for a call."""
-Grade = Callable[[Job, Box], list[TestResult]]
-KINDS: dict[str, tuple[Grade, Callable[[Job], list[str]], tuple[str, ...]]] = {
-    "cases": (cases.grade_calls, cases.names_of, ("codec", "graded")),
-    "stdin": (cases.grade_programs, cases.names_of, ("codec", "graded")),
-    "asserts": (asserts.grade, asserts.names_of, ("codec", "graded")),
-    "package": (package.grade, package.names_of, ("codec", "graded", "objects")),
+TOTAL_SECONDS = 8
+"""Of CPU, of one verification."""
+NEEDED = frozenset({"kind", "module", "entry_point", "files", "solution", "visible", "hidden"})
+"""What the data of every task have."""
+Which: TypeAlias = Literal["visible", "hidden"]
+Grade: TypeAlias = Callable[[Job, Box], list[TestResult]]
+KINDS: dict[str, tuple[Grade, Callable[[Job], list[str]]]] = {
+    "cases": (cases.grade_calls, cases.names_of),
+    "stdin": (cases.grade_programs, cases.names_of),
+    "asserts": (asserts.grade, asserts.names_of),
+    "package": (package.grade, package.names_of),
 }
 
 
@@ -55,29 +69,71 @@ def verify(
     task_data: Mapping[str, Any],
     files: Mapping[str, str],
     *,
-    tests: Literal["visible", "hidden"] = "hidden",
+    tests: Which = "hidden",
     backend: str = "auto",
+    stop: Stop | None = None,
+    clock: Clock | None = None,
 ) -> Report:
     """Run a task's tests on the files of a solution.
 
+    `task_data` has a `kind`; `module` and `entry_point`, the file and the function that are asked
+    for (empty for a package); `files` and `solution`, by path, at the start and of the gold one;
+    and lists of `visible` and `hidden` tests. A test is, by kind, `{"args": "(1,)", "returns":
+    "2"}` or `{"args": ..., "raises": "ValueError"}`, with literals as texts; `{"stdin": ...,
+    "stdout": ...}`; the source of a `check(candidate)`, beside which `prompt_code` is run; or a
+    file of tests: `{"path": ..., "source": ..., "names": ["test_a"], "must": "fail_to_pass"}`.
+
     `task_data["cpu_seconds"]` (a whole number, by default 2) limits each call; after two that
     run out of time the tests that are left fail. Whatever the graded code does is a failed test.
-    Raises BackendUnavailable for a fault of ours, ValueError for a task that is none.
+    `stop` lets another thread end this; `clock` is a limit that others share. Raises
+    BackendUnavailable for a fault of ours, ValueError for a task that is none, SandboxClosed if it
+    was stopped.
     """
-    if task_data.get("kind") not in KINDS or tests not in ("visible", "hidden"):
-        raise ValueError(f"no tests {tests!r} of kind {task_data.get('kind')!r}: {list(KINDS)}")
-    grade, names_of, modules = KINDS[task_data["kind"]]
+    return _verify(task_data, files, [tests], backend, stop, clock)[0]
+
+
+def verify_all(
+    task_data: Mapping[str, Any],
+    files: Mapping[str, str],
+    *,
+    backend: str = "auto",
+    stop: Stop | None = None,
+) -> tuple[Report, Report]:
+    """As `verify`: the hidden tests and, after them and in the same sandbox, the visible ones."""
+    hidden, visible = _verify(task_data, files, ["hidden", "visible"], backend, stop, None)
+    return hidden, visible
+
+
+def _verify(
+    task_data: Mapping[str, Any],
+    files: Mapping[str, str],
+    asked: list[Which],
+    backend: str,
+    stop: Stop | None,
+    clock: Clock | None,
+) -> list[Report]:
+    if task_data.get("kind") not in KINDS or not {*asked} <= {"visible", "hidden"}:
+        raise ValueError(f"no tests {asked} of kind {task_data.get('kind')!r}: {list(KINDS)}")
     cpu_seconds = int(task_data.get("cpu_seconds", CPU_SECONDS))
-    clock = Clock(cpu_seconds, TOTAL_SECONDS)
-    job = Job(task_data, files, tests == "hidden", backend, cpu_seconds, clock)
-    box = Box(backend, cpu_seconds, modules)
+    clock, stop = clock or Clock(TOTAL_SECONDS), stop or Stop()
+    box = fresh.take(backend, cpu_seconds)
     try:
-        problem = lay(box, files)
-        return Report(job.all_failed(names_of(job), problem) if problem else grade(job, box))
+        with fresh.refilled(backend, cpu_seconds), stop.watching(box):
+            jobs = [Job(task_data, files, t == "hidden", backend, cpu_seconds, clock, stop)
+                    for t in asked]  # fmt: skip
+            return [_grade(job, box) for job in jobs]
     finally:
         box.close()
 
 
+def _grade(job: Job, box: Box) -> Report:
+    """From the start of a box, which holds nothing but our modules."""
+    grade, names_of = KINDS[job.task["kind"]]
+    problem = box.go_to(box.start) or box.lay(job.files)
+    return Report(job.all_failed(names_of(job), problem) if problem else grade(job, box))
+
+
 def close_kept() -> None:
-    """End the sandboxes that wait for the next tests to run."""
-    kept.close()
+    """End the sandboxes that wait for the next verification."""
+    fresh.close()
+    testers.close()

@@ -12,7 +12,7 @@ import linecache
 import os
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from agent_envs.verifiers.unit_tests.codec import Other, no_objects, pack, refuse, unpack
 
@@ -21,10 +21,18 @@ ORDER = ".order"
 TEST = "<test>"
 PENDING = "_Pending"
 LONGEST_TEXT = 1000
+MOST_ASKED = 500
+"""Questions of one run."""
+MOST_MISSED = 20_000
+"""How often one run may lack an answer."""
 
 
 class Pending(BaseException):
-    """The run cannot go on: an answer is missing, or there will be none."""
+    """An answer is missing: what needs it cannot be run yet."""
+
+
+class Enough(BaseException):
+    """The run is of no more use: there are many questions, or an answer that there will not be."""
 
 
 class Questions:
@@ -32,9 +40,9 @@ class Questions:
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
-        self.asked: list[str] = []
+        self.asked: dict[str, None] = {}
         self.broken = ""
-        self.asks = 0
+        self.asks = self.missed = 0
         self.in_order = False
         """Whether an answer depends on all questions before it."""
 
@@ -44,17 +52,24 @@ class Questions:
         self.answers, self.in_order = answers, in_order
 
     def ask(self, question: Any) -> dict[str, Any]:
-        """The answer: `value`, or `raised`. Raises Pending."""
+        """The answer: `value`, or `raised`. Raises Pending or Enough."""
         self.asks += 1
         key = json.dumps([self.asks, question] if self.in_order else question)
         answer = self.answers.get(key)
         if answer is None:
-            if not (self.in_order and self.asked) and key not in self.asked:
-                self.asked.append(key)
-            raise Pending
+            self.miss(key)
         if "broken" in answer:
             self.give_up(answer["broken"])
         return dict(answer)
+
+    def miss(self, key: str) -> NoReturn:
+        """Note a question that has no answer yet. Raises Pending or Enough."""
+        self.missed += 1
+        if not (self.in_order and self.asked):
+            self.asked.setdefault(key)
+        if len(self.asked) >= MOST_ASKED or self.missed >= MOST_MISSED:
+            raise Enough
+        raise Pending
 
     def value(self, answer: dict[str, Any], other: Other = no_objects) -> Any:
         """What an answer holds. What cannot be read breaks the test; it raises nothing in it."""
@@ -63,20 +78,25 @@ class Questions:
         except ValueError as error:
             return self.give_up(f"the value cannot be read: {error}")
 
-    def give_up(self, why: str) -> None:
-        """The test has failed, whatever it goes on to do. Raises Pending."""
+    def give_up(self, why: str) -> NoReturn:
+        """The test has failed, whatever it goes on to do. Raises Enough."""
         self.broken = self.broken or why
-        raise Pending
+        raise Enough
 
 
 questions = Questions()
 
 
-def answer(work: Callable[[Any], None]) -> None:
+def answer(work: Callable[[Any], None], text: str | None = None) -> None:
     """Do what the order says, with all printing thrown away, and write what came of it to stdout:
-    `asks`, or else `failed` with the `detail`, or else `passed`."""
-    with open(f"{HOME}/{ORDER}", encoding="utf-8") as file:
-        order = json.load(file)
+    `asks`, or else `failed` with the `detail`, or else `passed`.
+
+    The order is a JSON text, or else in its file.
+    """
+    if text is None:
+        with open(f"{HOME}/{ORDER}", encoding="utf-8") as file:
+            text = file.read()
+    order = json.loads(text)
     reply = os.dup(1)
     null = os.open("/dev/null", os.O_WRONLY)
     os.dup2(null, 1)
@@ -89,7 +109,7 @@ def answer(work: Callable[[Any], None]) -> None:
     except BaseException as error:
         said = {"failed": type(error).__name__, "detail": detail(error)}
     if questions.asked:
-        said = {"asks": questions.asked}
+        said = {"asks": list(questions.asked)}
     elif questions.broken:
         said = {"failed": questions.broken, "detail": questions.broken}
     elif not questions.asks and order["must_ask"]:
@@ -152,13 +172,21 @@ def run(source: str, name: str, names: dict[str, Any]) -> None:
 
 
 class GoOn(ast.NodeTransformer):
-    """Lets a run go on after an assert that lacks an answer, to collect more questions at once.
-
-    A run that lacks none is not changed by it.
+    """Lets a run go on after an assert, or a round of a loop, that lacks an answer: so that it
+    collects more questions at once. A run that lacks none is not changed by it.
     """
 
     def visit_Assert(self, node: ast.Assert) -> ast.Try:
         """`try: assert ...` / `except Pending: pass`."""
-        name = ast.Name(PENDING, ast.Load())
-        handler = ast.ExceptHandler(name, None, [ast.Pass()])
-        return ast.copy_location(ast.Try([node], [handler], [], []), node)
+        return ast.copy_location(_where_answered([node]), node)
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        """The same around the body."""
+        self.generic_visit(node)
+        node.body = [ast.copy_location(_where_answered(node.body), node)]
+        return node
+
+
+def _where_answered(body: list[ast.stmt]) -> ast.Try:
+    handler = ast.ExceptHandler(ast.Name(PENDING, ast.Load()), None, [ast.Pass()])
+    return ast.Try(body, [handler], [], [])

@@ -3,8 +3,8 @@
 from typing import Any
 
 from agent_envs.sandbox import SandboxSnapshot
-from agent_envs.verifiers.unit_tests.boxes import Box, Tester, kept
-from agent_envs.verifiers.unit_tests.job import Job, converse, load_solution
+from agent_envs.verifiers.unit_tests.boxes import Box
+from agent_envs.verifiers.unit_tests.job import Job, borrowed_tester, converse, load_solution
 from agent_envs.verifiers.unit_tests.report import TestResult
 
 
@@ -19,25 +19,19 @@ def grade(job: Job, box: Box) -> list[TestResult]:
     loaded = load_solution(job, box)
     if isinstance(loaded, str):
         return job.all_failed(names, loaded)
-    tester = kept.take(job.backend, job.cpu_seconds)
-    try:
-        pairs = zip(names, job.tests, strict=True)
-        results = [_check(job, box, loaded, tester, name, source) for name, source in pairs]
-    except BaseException:
-        tester.close()
-        raise
-    kept.give_back(tester, job.backend, job.cpu_seconds)
-    return results
+    pairs = zip(names, job.tests, strict=True)
+    with borrowed_tester(job) as tester:
+        return [_check(job, box, loaded, tester, name, source) for name, source in pairs]
 
 
 def _check(
-    job: Job, box: Box, loaded: SandboxSnapshot, tester: Tester, name: str, source: str
+    job: Job, box: Box, loaded: SandboxSnapshot, tester: Box, name: str, source: str
 ) -> TestResult:
     def answer(call: Any) -> dict[str, Any]:
         if problem := box.go_to(loaded):
             return {"broken": problem}
         order = {"entry": job.task["entry_point"], "call": call, "exact": False}
-        return box.ask("graded.answer(graded.call)", order, job.clock)
+        return box.ask("graded.call", order, job.clock)
 
     order = {
         "prompt": job.task.get("prompt_code", ""),

@@ -1,9 +1,10 @@
-"""The sandboxes of a verification: a new one for the graded code, and kept ones for tests."""
+"""The sandboxes of a verification: one that no code has run in yet, and one for the tests."""
 
+import contextlib
 import json
-import os
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,19 @@ from agent_envs.sandbox import (
 
 PACKAGE = "agent_envs.verifiers.unit_tests"
 ORDER = ".order"
+SHORT = 30_000
+"""Characters of an order that goes with its cell; a longer one goes by a file."""
 WALL_TO_CPU = 10
 """A busy machine must not change a verdict: wall limits are that many times the CPU limits."""
 MOST_TIMEOUTS = 2
-"""Calls of a verification that may run out of time; after that nothing more is run."""
+"""Calls that may run out of time; after that nothing more is run."""
+PATIENCE = 20.0
+"""Seconds."""
+COST = 0.005
+"""Seconds of CPU that a call costs around what runs in it."""
 OUTPUT = 4_000_000
 """Bytes of an answer."""
 TOTAL = "out of time, all tests together"
-MOST_KEPT = 64
-"""Sandboxes for tests that wait for their next use, a backend."""
 ENDED = {
     "timeout": "out of time",
     "memory": "out of memory",
@@ -38,81 +43,160 @@ ENDED = {
 
 
 class Clock:
-    """The limits of one verification: CPU seconds a call, and of all together."""
+    """How long a verification, or a turn of an agent, may go on.
 
-    def __init__(self, cpu_seconds: int, total_seconds: float) -> None:
-        self.wall = float(cpu_seconds * WALL_TO_CPU)
-        self.end = time.monotonic() + total_seconds * WALL_TO_CPU
+    `total` is seconds of CPU. The wall may show ten times what was used of it, and `PATIENCE` more
+    for what waits instead of computing: a solution that sleeps fails, and hangs nobody.
+    """
+
+    def __init__(self, total: float) -> None:
+        self.left = total
+        self.end = time.monotonic() + PATIENCE
         self.timeouts = 0
 
-    def seconds(self) -> float:
-        """How long the next call may last; 0 if there is no time left for any."""
-        if self.timeouts >= MOST_TIMEOUTS:
+    def seconds(self, cpu_seconds: int) -> float:
+        """How long a call of so much CPU time may last; 0 if there is no time left for any."""
+        if self.timeouts >= MOST_TIMEOUTS or self.left <= 0:
             return 0.0
-        return max(0.0, min(self.wall, self.end - time.monotonic()))
+        return max(0.0, min(float(cpu_seconds * WALL_TO_CPU), self.end - time.monotonic()))
 
     def note(self, result: ExecResult) -> None:
-        """Count a call that ran out of time."""
+        """Count a call's time, and whether it ran out of it."""
+        self.left -= result.cpu_seconds
+        self.end += WALL_TO_CPU * (result.cpu_seconds + COST)
         self.timeouts += result.ended == "timeout"
 
 
 class Box:
-    """A sandbox, and in it some of our modules, from the first cell on; answers as JSON."""
+    """A sandbox with some of our modules in it; it answers as JSON. Raises BackendUnavailable."""
 
-    def __init__(self, backend: str, cpu_seconds: int, modules: tuple[str, ...]) -> None:
-        limits = Limits(
-            seconds=float(cpu_seconds * WALL_TO_CPU), cpu_seconds=cpu_seconds, output=OUTPUT
-        )
-        self.first = installing(modules)
+    modules: tuple[str, ...]
+    answer: str
+    """The function inside that writes the answers."""
+
+    def __init__(self, backend: str, cpu_seconds: int) -> None:
+        wall = float(cpu_seconds * WALL_TO_CPU)
+        limits = Limits(seconds=wall, cpu_seconds=cpu_seconds, output=OUTPUT)
         self.sandbox = Sandbox(backend, limits=limits)
+        self._at: SandboxSnapshot | None = None  # where it is, if nothing has been run since
+        try:
+            self._install()
+            self.start = self.keep()
+        except BaseException:
+            self.close()
+            raise
 
-    def ask(self, cell: str, order: Any, clock: Clock) -> dict[str, Any]:
-        """Run a cell with an order, and read its answer; `broken` says why there is none."""
-        result = self.run(cell, json.dumps(order), clock)
+    def _install(self) -> None:
+        """Have the modules there, and nothing else."""
+        result = self.sandbox.run_python(installing(self.modules))
+        if not result.ok:
+            raise BackendUnavailable(f"a sandbox for verification does not start: {result.text()}")
+
+    def ask(self, work: str, order: Any, clock: Clock) -> dict[str, Any]:
+        """Have a function inside do an order; `broken` says why there is no answer."""
+        text = json.dumps(order)
+        short = len(text) <= SHORT
+        cell = f"{self.answer}({work}, {text!r})" if short else f"{self.answer}({work})"
+        result = self.run(cell, None if short else text, clock)
         return {"broken": result} if isinstance(result, str) else read(result)
 
-    def run(self, cell: str, order: str, clock: Clock) -> ExecResult | str:
-        """Run a cell that finds an order in its file. A text says why it did not come to an end."""
-        seconds = clock.seconds()
+    def run(self, cell: str, order: str | None, clock: Clock) -> ExecResult | str:
+        """Run a cell that may find an order in its file. A text says why it came to no end."""
+        seconds = clock.seconds(self.sandbox.limits.cpu_seconds)
         if not seconds:
             return TOTAL
-        try:
-            self.sandbox.write_file(ORDER, order)
-        except SandboxFileError as error:
-            return f"its workspace: {error}"
-        result = self.sandbox.run_python(self.first + cell, seconds=seconds)
-        self.first = ""
+        self._at = None
+        if order is not None:
+            try:
+                self.sandbox.write_file(ORDER, order)
+            except SandboxFileError as error:
+                return f"its workspace: {error}"
+        result = self.sandbox.run_python(cell, seconds=seconds)
         clock.note(result)
         return ENDED.get(result.ended, result)
 
-    def install(self) -> SandboxSnapshot:
-        """Have the modules there, and nothing else. Raises BackendUnavailable."""
-        result = self.sandbox.run_python(self.first)
-        self.first = ""
-        if not result.ok:
-            self.sandbox.close()
-            raise BackendUnavailable(f"a sandbox for verification does not start: {result.text()}")
-        return self.sandbox.snapshot()
+    def lay(self, files: Mapping[str, str]) -> str:
+        """Write files to the workspace. Says what cannot be written."""
+        self._at = None
+        for path, text in files.items():
+            try:
+                self.sandbox.write_file(path, text.encode("utf-8", "surrogateescape"))
+            except (SandboxFileError, ValueError) as error:
+                return f"{path}: {error}"
+        return ""
+
+    def keep(self) -> SandboxSnapshot:
+        """A snapshot. Raises SnapshotUnsupported."""
+        self._at = self.sandbox.snapshot()
+        return self._at
 
     def go_to(self, snapshot: SandboxSnapshot) -> str:
         """Roll back. Says why that is not possible, which is the doing of the code inside."""
+        if snapshot == self._at:
+            return ""
         try:
             self.sandbox.rollback(snapshot)
         except SnapshotUnsupported as error:
             return f"its state is lost: {error}"
+        self._at = snapshot
         return ""
+
+    def is_ready(self) -> bool:
+        """Whether it can be taken back to its start; not where its zygote has ended."""
+        self._at = None
+        try:
+            return not self.go_to(self.start)
+        except (SandboxClosed, BackendUnavailable):
+            return False
 
     def close(self) -> None:
         """End it."""
         self.sandbox.close()
 
 
-class Tester(Box):
-    """A sandbox for tests."""
+class Graded(Box):
+    """For the graded code: used once, so that no code before has touched it."""
 
-    def __init__(self, backend: str, cpu_seconds: int) -> None:
-        super().__init__(backend, cpu_seconds, ("codec", "asking", "remote"))
-        self.start = self.install()
+    modules = ("codec", "graded", "objects")
+    answer = "graded.answer"
+
+
+class Tester(Box):
+    """For tests: no graded code runs in it, so it is rolled back and used again."""
+
+    modules = ("codec", "asking", "remote", "running")
+    answer = "asking.answer"
+
+
+class Stop:
+    """Ends a verification from another thread, at once: give it to `verify`, then call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._boxes: set[Box] = set()
+        self._called = False
+
+    def __call__(self) -> None:
+        """End what is running, and what would start; `verify` raises SandboxClosed."""
+        with self._lock:
+            self._called = True
+            boxes = list(self._boxes)
+        for box in boxes:
+            box.close()
+
+    @contextlib.contextmanager
+    def watching(self, box: Box) -> Iterator[None]:
+        """A box is in use."""
+        with self._lock:
+            self._boxes.add(box)
+            called = self._called
+        if called:
+            box.close()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._boxes.discard(box)
 
 
 def read(result: ExecResult) -> dict[str, Any]:
@@ -138,54 +222,3 @@ for name, source in {sources!r}.items():
 
 def _source(name: str) -> str:
     return (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8")
-
-
-class Kept:
-    """Sandboxes for tests: no graded code runs in them, so they are rolled back and used again."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._free: dict[tuple[str, int], list[Tester]] = {}
-
-    def take(self, backend: str, cpu_seconds: int) -> Tester:
-        """One that is as at its start. Raises BackendUnavailable."""
-        with self._lock:
-            free = self._free.get((backend, cpu_seconds), [])
-            box = free.pop() if free else None
-        if box is not None:
-            try:
-                if not box.go_to(box.start):
-                    return box
-            except (SandboxClosed, BackendUnavailable):
-                pass  # its zygote has ended: start another
-            box.close()
-        return Tester(backend, cpu_seconds)
-
-    def give_back(
-        self, box: Tester, backend: str, cpu_seconds: int, *taken: SandboxSnapshot
-    ) -> None:
-        """Keep one for the next time, without the snapshots that were taken in it."""
-        box.sandbox.release(*taken)
-        with self._lock:
-            free = self._free.setdefault((backend, cpu_seconds), [])
-            if len(free) < MOST_KEPT:
-                free.append(box)
-                return
-        box.close()
-
-    def close(self) -> None:
-        """End all that are kept."""
-        with self._lock:
-            boxes = [box for free in self._free.values() for box in free]
-            self._free.clear()
-        for box in boxes:
-            box.close()
-
-    def forget(self) -> None:
-        """In a fork of this process: leave them to the parent."""
-        self.__init__()  # type: ignore[misc]
-
-
-kept = Kept()
-"""Those of this process."""
-os.register_at_fork(after_in_child=kept.forget)

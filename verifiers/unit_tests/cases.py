@@ -1,6 +1,7 @@
 """Input/output cases: by call, and by standard input. What is expected never leaves the host."""
 
 import builtins
+import re
 from typing import Any
 
 from agent_envs.sandbox import SandboxSnapshot
@@ -31,11 +32,12 @@ def _call(job: Job, box: Box, loaded: SandboxSnapshot, case: dict[str, Any]) -> 
     if problem := box.go_to(loaded):
         return Failure(problem)
     order = {"entry": job.task["entry_point"], "call": pack(arguments), "exact": True}
-    answer = box.ask("graded.answer(graded.call)", order, job.clock)
+    answer = box.ask("graded.call", order, job.clock)
     if "broken" in answer:
         return Failure(shown(answer["broken"]))
     short, full = judge_raise(answer, case) if "raises" in case else judge_value(answer, case)
-    call = f"{job.task['entry_point']}(*{shown(case['args'])})"
+    given = re.sub(r",\)$", ")", case["args"])
+    call = f"{job.task['entry_point']}{shown(given)}"
     return Failure(short, f"{call}: {full}") if short else None
 
 
@@ -67,8 +69,7 @@ def judge_raise(answer: dict[str, Any], case: dict[str, Any]) -> tuple[str, str]
 
 def grade_programs(job: Job, box: Box) -> list[TestResult]:
     """The solution as a program: text in, text out. Each case from the same clean state."""
-    names = names_of(job)
-    start = box.install()
+    names, start = names_of(job), box.keep()
     pairs = zip(names, job.tests, strict=True)
     return [job.result(name, _run(job, box, start, case)) for name, case in pairs]
 

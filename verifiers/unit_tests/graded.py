@@ -24,10 +24,12 @@ LONGEST_TEXT = 1000
 solution = types.ModuleType("solution")
 
 
-def answer(work: Callable[[Any], dict[str, Any]]) -> None:
-    """Do what the order says, with all printing thrown away, and write the answer to stdout."""
-    with open(f"{HOME}/{ORDER}", encoding="utf-8") as file:
-        order = json.load(file)
+def answer(work: Callable[[Any], dict[str, Any]], text: str | None = None) -> None:
+    """Do what the order says, with all printing thrown away, and write the answer to stdout.
+
+    The order is a JSON text, or else in its file.
+    """
+    order = json.loads(text if text is not None else read_order())
     reply = os.dup(1)
     silence()
     try:
@@ -36,6 +38,12 @@ def answer(work: Callable[[Any], dict[str, Any]]) -> None:
         said = {"broken": f"{type(error).__name__}: {error}"[:LONGEST_TEXT]}
     with open(reply, "w", encoding="utf-8") as file:
         json.dump(said, file)
+
+
+def read_order() -> str:
+    """The order in its file."""
+    with open(f"{HOME}/{ORDER}", encoding="utf-8") as file:
+        return file.read()
 
 
 def silence() -> None:

@@ -1,16 +1,18 @@
 """What is to be verified, and what the four kinds of grading share."""
 
+import contextlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agent_envs.errors import BackendUnavailable, SnapshotUnsupported
-from agent_envs.sandbox import SandboxFileError, SandboxSnapshot
-from agent_envs.verifiers.unit_tests.boxes import TOTAL, Box, Clock
+from agent_envs.sandbox import SandboxSnapshot
+from agent_envs.verifiers.unit_tests.boxes import TOTAL, Box, Clock, Stop
 from agent_envs.verifiers.unit_tests.report import TestResult
+from agent_envs.verifiers.unit_tests.stock import testers
 
 MOST_QUESTIONS = 2000
 """What one test may ask the graded code."""
@@ -38,6 +40,7 @@ class Job:
     backend: str
     cpu_seconds: int
     clock: Clock
+    stop: Stop
 
     @property
     def tests(self) -> list[Any]:
@@ -56,20 +59,23 @@ class Job:
         return [self.result(name, Failure(why)) for name in names]
 
 
-def lay(box: Box, files: Mapping[str, str]) -> str:
-    """Write files to a workspace. Says what cannot be written."""
-    for path, text in files.items():
-        try:
-            box.sandbox.write_file(path, text.encode("utf-8", "surrogateescape"))
-        except (SandboxFileError, ValueError) as error:
-            return f"{path}: {error}"
-    return ""
+@contextlib.contextmanager
+def borrowed_tester(job: Job) -> Iterator[Box]:
+    """A sandbox for tests. It goes back into stock, unless something of ours has gone wrong."""
+    tester = testers.take(job.backend, job.cpu_seconds)
+    try:
+        with job.stop.watching(tester):
+            yield tester
+    except BaseException:
+        tester.close()
+        raise
+    testers.put(tester, job.backend, job.cpu_seconds)
 
 
 def freeze(box: Box) -> SandboxSnapshot | str:
     """A snapshot of the graded code's sandbox, or what it has done that prevents one."""
     try:
-        return box.sandbox.snapshot()
+        return box.keep()
     except SnapshotUnsupported as error:
         return f"the loaded code cannot be forked: {error}"
 
@@ -77,7 +83,7 @@ def freeze(box: Box) -> SandboxSnapshot | str:
 def load_solution(job: Job, box: Box) -> SandboxSnapshot | str:
     """Run the solution's file in the sandbox that holds it. A text says why that fails."""
     order = {"module": job.task["module"], "entry": job.task["entry_point"]}
-    answer = box.ask("graded.answer(graded.load)", order, job.clock)
+    answer = box.ask("graded.load", order, job.clock)
     if "broken" in answer:
         return shown(answer["broken"])
     return freeze(box)
@@ -108,12 +114,12 @@ def converse(
     known = None if order["in_order"] else json.dumps(order)
     asks = first_questions.get(known) or []
     answers: dict[str, Any] = {}
-    while job.clock.seconds():
+    while job.clock.seconds(job.cpu_seconds):
         for key in asks if answers else asks[:FEW]:
             answers[key] = answer(json.loads(key))
         if problem := box.go_to(start):
             raise BackendUnavailable(f"the sandbox for tests: {problem}")
-        said = box.ask(f"asking.answer({work})", {**order, "answers": answers}, job.clock)
+        said = box.ask(work, {**order, "answers": answers}, job.clock)
         if "asks" not in said:
             return judge(said, first=not answers and not order.get("told"))
         asks = said["asks"]

@@ -4,6 +4,7 @@ Plain values cross as copies; everything else stays here and crosses as its numb
 """
 
 import builtins
+import contextlib
 import importlib
 import inspect
 import operator
@@ -58,6 +59,22 @@ def load(name: str) -> Any:
     return importlib.import_module(name)
 
 
+def early(names: list[str], attributes: list[tuple[str, str]]) -> tuple[Any, ...]:
+    """Import modules and look up their functions and classes, all at once, as far as that goes:
+    what raises an exception is left out, to be asked for again."""
+    modules = {}
+    found = []
+    for name in names:
+        with contextlib.suppress(Exception):
+            modules[name] = load(name)
+    for name, attribute in attributes:
+        with contextlib.suppress(Exception):
+            value = getattr(modules[name], attribute)
+            if callable(value):
+                found.append((name, attribute, value))
+    return modules, found
+
+
 def invoke(target: Any, name: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call an object, or one of its methods."""
     return (target if name is None else getattr(target, name))(*args, **kwargs)
@@ -69,6 +86,7 @@ def operate(name: str, *operands: Any) -> Any:
 
 
 DO: dict[str, Callable[..., Any]] = {
+    "early": early,
     "import": load,
     "get": getattr,
     "set": setattr,

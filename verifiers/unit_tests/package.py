@@ -5,15 +5,14 @@ objects; each call, attribute and operator is a question to the package's own sa
 in a process of that test's own.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from agent_envs.errors import BackendUnavailable
 from agent_envs.sandbox import SandboxSnapshot
-from agent_envs.verifiers.unit_tests.boxes import Box, Tester, kept
-from agent_envs.verifiers.unit_tests.job import Failure, Job, converse, freeze, lay
+from agent_envs.verifiers.unit_tests.boxes import Box
+from agent_envs.verifiers.unit_tests.job import Failure, Job, borrowed_tester, converse, freeze
 from agent_envs.verifiers.unit_tests.report import TestResult
 
 
@@ -35,77 +34,72 @@ def top(path: str) -> str:
 
 
 def grade(job: Job, box: Box) -> list[TestResult]:
-    """All tests of all files, each from a state in which its file has just been loaded."""
-    ready = box.install()
-    tester = kept.take(job.backend, job.cpu_seconds)
-    try:
-        pairs = Pairs(job, box, tester, ready)
-        results = [result for file in job.tests for result in pairs.grade_file(file)]
-    except BaseException:
-        tester.close()
-        raise
-    kept.give_back(tester, job.backend, job.cpu_seconds, *pairs.taken)
+    """All tests, each from the state in which the files of tests have just been loaded."""
+    with borrowed_tester(job) as tester:
+        problem = tester.lay({file["path"]: file["source"] for file in job.tests})
+        if problem:
+            raise ValueError(f"the task's tests cannot be written: {problem}")
+        begin = freeze_tests(tester)
+        loaded = load(Pair(job, box, tester, box.keep(), begin))
+        if isinstance(loaded, Pair):
+            results = loaded.run_all()
+            tester.sandbox.release(loaded.tests)
+        else:
+            results = [job.result(name, loaded) for name in names_of(job)]
+        tester.sandbox.release(begin)
     return results
 
 
+def load(pair: "Pair") -> "Pair | Failure":
+    """Load all files of tests, and with them what they import of the package."""
+    job = pair.job
+    paths = [file["path"] for file in job.tests if file["names"]]
+    order = {"paths": paths, "tops": package_names(job), "told": False}
+    if failure := pair.play("running.load", order):
+        return failure
+    graded = freeze(pair.box)
+    if isinstance(graded, str):
+        return Failure(graded)
+    return Pair(job, pair.box, pair.tester, graded, freeze_tests(pair.tester))
+
+
+def freeze_tests(tester: Box) -> SandboxSnapshot:
+    """The tests' sandbox as it is. Raises BackendUnavailable."""
+    tests = freeze(tester)
+    if isinstance(tests, str):
+        raise BackendUnavailable(f"the sandbox for tests: {tests}")
+    return tests
+
+
 @dataclass
-class Pairs:
+class Pair:
     """The two sandboxes, and the states that they go back to together."""
 
     job: Job
     box: Box
-    tester: Tester
-    ready: SandboxSnapshot
+    tester: Box
+    graded: SandboxSnapshot
+    tests: SandboxSnapshot
 
-    def __post_init__(self) -> None:
-        problem = lay(self.tester, {file["path"]: file["source"] for file in self.job.tests})
-        if problem:
-            raise ValueError(f"the task's tests cannot be written: {problem}")
-        self.taken: list[SandboxSnapshot] = []
-        self.files = self._freeze_tests()
+    def run_all(self) -> list[TestResult]:
+        """Each test of each file."""
+        return [
+            self.job.result(f"{file['path']}::{name}", self._run(file["path"], name))
+            for file in self.job.tests
+            for name in file["names"]
+        ]
 
-    def grade_file(self, file: dict[str, Any]) -> list[TestResult]:
-        """Load a file of tests, and run each from there."""
-        names = [f"{file['path']}::{name}" for name in file["names"]]
-        if not names:
-            return []
-        order = {"path": file["path"], "tops": package_names(self.job), "told": False}
-        failure = self._play(self.ready, self.files, "remote.load", order)
-        if failure is not None:
-            return [self.job.result(name, failure) for name in names]
-        self.box.sandbox.run_python("")
-        loaded = freeze(self.box)
-        if isinstance(loaded, str):
-            return self.job.all_failed(names, loaded)
-        return self._run_all(loaded, self._freeze_tests(), names, file["names"])
+    def _run(self, path: str, name: str) -> Failure | None:
+        return self.play("running.run_test", {"path": path, "name": name, "told": True})
 
-    def _freeze_tests(self) -> SandboxSnapshot:
-        """The tests' sandbox as it is. Raises BackendUnavailable."""
-        self.tester.sandbox.run_python("")  # a state that others were forked from may be refused
-        tests = freeze(self.tester)
-        if isinstance(tests, str):
-            raise BackendUnavailable(f"the sandbox for tests: {tests}")
-        self.taken.append(tests)
-        return tests
-
-    def _run_all(
-        self, loaded: SandboxSnapshot, tests: SandboxSnapshot, names: list[str], own: Sequence[str]
-    ) -> list[TestResult]:
-        results = []
-        for name, test in zip(names, own, strict=True):
-            order = {"name": test, "told": True}
-            failure = self._play(loaded, tests, "remote.run_test", order)
-            results.append(self.job.result(name, failure))
-        return results
-
-    def _play(
-        self, graded: SandboxSnapshot, tests: SandboxSnapshot, work: str, order: dict[str, Any]
-    ) -> Failure | None:
-        if problem := self.box.go_to(graded):
+    def play(self, work: str, order: dict[str, Any]) -> Failure | None:
+        """Do something in the tests' sandbox, from its state, as often as it asks something new of
+        the package's."""
+        if problem := self.box.go_to(self.graded):
             return Failure(problem)
 
         def answer(numbered: Any) -> dict[str, Any]:
-            return self.box.ask("graded.answer(objects.do)", numbered[1], self.job.clock)
+            return self.box.ask("objects.do", numbered[1], self.job.clock)
 
         whole = {**order, "in_order": True, "must_ask": False}
-        return converse(self.job, self.tester, tests, work, whole, answer)
+        return converse(self.job, self.tester, self.tests, work, whole, answer)

@@ -5,24 +5,25 @@ test that expects 3 wants an int. Among themselves the package's objects say wha
 """
 
 import functools
-import importlib
-import inspect
-import sys
 import types
-import unittest
 from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-from agent_envs.verifiers.unit_tests.asking import HOME, exception, questions
+from agent_envs.verifiers.unit_tests.asking import exception, questions
 from agent_envs.verifiers.unit_tests.codec import pack
 
 classes: dict[int, type] = {}
 objects: dict[int, Any] = {}
+early: dict[tuple[str, str], Any] = {}
+"""Modules, and attributes of modules, that were asked for before the tests were loaded. Good only
+as long as nothing but imports has been asked."""
 
 
 def question(what: str, *arguments: Any) -> Any:
     """Ask the package, and return its value or raise its exception."""
+    if what != "import":
+        early.clear()
     answer = questions.ask([what, *pack(list(arguments), number)])
     if "raised" not in answer:
         return questions.value(answer, stand_in)
@@ -172,7 +173,8 @@ class RemoteModule(types.ModuleType):
         vars(self)["_ref"] = ref
 
     def __getattr__(self, name: str) -> Any:
-        return ask_attribute(self, name)
+        known = early.get((self.__name__, name))
+        return ask_attribute(self, name) if known is None else known
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__") or isinstance(value, types.ModuleType):
@@ -187,49 +189,22 @@ class Finder:
     def __init__(self, tops: Sequence[str]) -> None:
         self.tops = frozenset(tops)
 
+    def owns(self, name: str) -> bool:
+        """Whether a module is the package's."""
+        return name.partition(".")[0] in self.tops
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """For modules of the package's only."""
-        if name.partition(".")[0] not in self.tops:
+        if not self.owns(name):
             return None
         return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:
         """The stand-in."""
-        module = question("import", spec.name)
+        module = early.get((spec.name, "")) or question("import", spec.name)
         if not isinstance(module, RemoteModule):
             questions.give_up(f"{spec.name} is no module")
-        return module  # type: ignore[no-any-return]
+        return module
 
     def exec_module(self, module: types.ModuleType) -> None:
         """There is nothing to run here."""
-
-
-def load(order: dict[str, Any]) -> None:
-    """Import a file of tests; what it imports of the package is asked for."""
-    sys.path.insert(0, HOME)
-    sys.meta_path.insert(0, Finder(order["tops"]))
-    name = order["path"].removesuffix(".py").replace("/", ".")
-    loaded["tests"] = importlib.import_module(name)
-
-
-loaded: dict[str, types.ModuleType] = {}
-
-
-def run_test(order: dict[str, Any]) -> None:
-    """Run one test: `test_a`, or `TestClass.test_a`, of unittest or plain. A skip is an exception.
-
-    Raises TypeError for a test that returns something: nobody would run what that is.
-    """
-    holder: Any = None
-    target: Any = loaded["tests"]
-    for part in order["name"].split("."):
-        holder, target = target, getattr(target, part)
-    if hasattr(loaded["tests"], "setUpModule"):
-        loaded["tests"].setUpModule()
-    if inspect.isclass(holder) and issubclass(holder, unittest.TestCase):
-        holder.setUpClass()
-        holder(target.__name__).debug()
-        return
-    result = getattr(holder(), target.__name__)() if inspect.isclass(holder) else target()
-    if result is not None:
-        raise TypeError(f"the test returns a {type(result).__name__}")

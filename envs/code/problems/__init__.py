@@ -1,0 +1,1 @@
+"""The procedural problems: each maker is a function of dice."""
