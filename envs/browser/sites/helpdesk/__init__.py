@@ -1,0 +1,1 @@
+"""A help desk: tickets, replies, notes, assignment and status."""

@@ -1,0 +1,1 @@
+"""A shop: search, filters, a cart, checkout, orders and returns."""

@@ -1,0 +1,1 @@
+"""A small wiki: pages with facts, links, categories, edits and revisions."""
