@@ -14,6 +14,7 @@ from agent_envs.cli.coding import coding
 from agent_envs.cli.common import Failed, make, note, print_json, table
 from agent_envs.cli.page import Say
 from agent_envs.cli.plan import make_players
+from agent_envs.cli.querying import querying
 from agent_envs.cli.tally import row, summary
 from agent_envs.cli.workshop import workshop
 from agent_envs.env import ToolEnv
@@ -248,6 +249,7 @@ PARTS: dict[str, Callable[[Say], Any]] = {
     "branches": branches,
     "players": players,
     "coding": coding,
+    "querying": querying,
     "browser": browser,
     "workshop": workshop,
 }

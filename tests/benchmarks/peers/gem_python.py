@@ -1,6 +1,6 @@
 """GEM's Python tool on one small cell, as its environments call it."""
 
-from gem.tools.python_code_tool import PythonCodeTool  # type: ignore[import-not-found]
+from gem.tools.python_code_tool import PythonCodeTool
 
 TOOL = PythonCodeTool(timeout=5)
 ACTION = "<python>print(6*7)</python>"
