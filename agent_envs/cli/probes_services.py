@@ -1,8 +1,10 @@
 """Probes of databases, browsers, containers and graphics processors."""
 
+import json
 import os
 import re
 import shutil
+import socket
 import sqlite3
 import sys
 from contextlib import closing
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.cli.probes import TIMEOUT, Found, apt, install, output, package, python, sudo
+from agent_envs.cli.probes_linux import sandbox
 
 _DEVICES = """
 import ctypes
@@ -91,7 +94,7 @@ def docker_sdk() -> Found:
 def _docker_client() -> Any:
     """The SDK's class, or None; a folder called docker in the working directory has none."""
     try:
-        from docker import DockerClient  # type: ignore
+        from docker import DockerClient
     except ImportError:
         return None
     return DockerClient
@@ -100,12 +103,56 @@ def _docker_client() -> Any:
 def docker_daemon() -> Found:
     """Whether a daemon answers, be it the SDK or the docker program that asks."""
     try:
-        return Found(True, f"version {_daemon_version()}")
+        told = _daemon()
     except Exception as error:  # the SDK wraps what it meets in errors of its own
         if "ermission denied" in str(error):
             fix = 'sudo usermod -aG docker "$USER", then log in again'
-            return Found(False, "no permission to ask it", fix)
+            return Found(False, f"no permission to ask it: {_address()}", fix)
         return Found(False, f"none answers: {error}", _get_daemon())
+    kind = "rootless, " if any("rootless" in one for one in told["SecurityOptions"] or []) else ""
+    return Found(True, f"{kind}version {told['ServerVersion']} at {_address()}")
+
+
+def docker_cgroups() -> Found:
+    """Which cgroups the daemon limits containers with."""
+    try:
+        told = _daemon()
+    except Exception:
+        return Found(False, "no daemon to ask", _get_daemon(), optional=True)
+    version, driver = told.get("CgroupVersion", "1"), told["CgroupDriver"]
+    unlimited = [name for name in ("MemoryLimit", "PidsLimit", "CpuCfsQuota") if not told.get(name)]
+    if driver == "none" or unlimited:
+        fix = "mount cgroups, and see that the daemon may use them: docker info names what it lacks"
+        return Found(False, f"containers have no {', '.join(unlimited) or 'limits'}", fix)
+    return Found(True, f"v{version}, by {driver}")
+
+
+def docker_image() -> Found:
+    """Whether the image that sessions start from is there."""
+    if sys.platform != "linux":
+        return Found(False, "this is no Linux", "use a Linux machine: it must have the same kernel")
+    from agent_envs.sandbox.docker import Docker  # it imports on Linux only
+
+    image = Docker().image
+    client_class = _docker_client()
+    if client_class is None:
+        return Found(False, "no SDK to ask with", install("docker"))
+    try:
+        _reach()
+        with closing(client_class.from_env(timeout=TIMEOUT)) as client:
+            tags = {tag for one in client.images.list() for tag in one.tags}
+    except Exception:
+        return Found(False, "no daemon to ask", _get_daemon())
+    if image in tags or f"{image}:latest" in tags:
+        return Found(True, image)
+    fix = f"docker pull {image}, or set AGENT_ENVS_DOCKER_IMAGE to one that has Python 3.11"
+    return Found(False, f"no {image}; there are {len(tags)} others", fix)
+
+
+def docker_sandbox() -> Found:
+    """Whether a session can be played in a container."""
+    image = docker_image() if docker_sdk().ok and docker_daemon().ok else docker_daemon()
+    return sandbox("docker") if image.ok else Found(False, "nothing to try it with", image.fix)
 
 
 def _get_daemon() -> str:
@@ -114,14 +161,29 @@ def _get_daemon() -> str:
     return f"{sudo()}systemctl start docker" if shutil.which("systemctl") else f"{sudo()}dockerd"
 
 
-def _daemon_version() -> str:
+def _address() -> str:
+    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+
+
+def _reach() -> None:
+    """Raise what a connection to the daemon's socket raises: the SDK would leave one open."""
+    kind, _, path = _address().partition("://")
+    if kind == "unix" and hasattr(socket, "AF_UNIX"):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(TIMEOUT)
+            sock.connect(path)
+
+
+def _daemon() -> dict[str, Any]:
+    """What a daemon says of itself."""
     client_class, program = _docker_client(), shutil.which("docker")
     if client_class is None:
         if program is None:
             raise RuntimeError("there is neither the SDK nor a docker program to ask with")
-        return output(program, "version", "--format", "{{.Server.Version}}")
+        return dict(json.loads(output(program, "info", "--format", "{{json .}}")))
+    _reach()
     with closing(client_class.from_env(timeout=TIMEOUT)) as client:
-        return str(client.version()["Version"])
+        return dict(client.info())
 
 
 def torch() -> Found:

@@ -60,7 +60,7 @@ class Lack(NamedTuple):
 
 
 class Backend(Protocol):
-    """What `Sandbox` needs of a backend; `docker` will be another."""
+    """What `Sandbox` needs of a backend."""
 
     name: str
     advice: str

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from agent_envs.errors import BackendUnavailable
 from agent_envs.sandbox.backends import BACKENDS, Backend, Capabilities
 from agent_envs.sandbox.channel import SessionLost
+from agent_envs.sandbox.docker import Docker
 from agent_envs.sandbox.inner.setup import LANDLOCK, NAMESPACE, SUBPROCESS
 from agent_envs.sandbox.interpreter import Inside
 from agent_envs.sandbox.settings import Limits
 
-AUTO = (NAMESPACE, LANDLOCK)
+DOCKER = "docker"
+BACKENDS.update({DOCKER: Docker(), SUBPROCESS: BACKENDS.pop(SUBPROCESS)})
+AUTO = (NAMESPACE, LANDLOCK, DOCKER)
 """What `backend="auto"` tries, the strongest first."""
 
 

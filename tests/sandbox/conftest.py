@@ -8,15 +8,50 @@ import pytest
 
 from agent_envs.sandbox import Sandbox, probe
 from agent_envs.sandbox.probe import warn_once
+from tests.sandbox import engine
 
-ALL = ("namespace", "landlock", "subprocess")
-ISOLATED = ("namespace", "landlock")
+ALL = ("namespace", "landlock", "docker", "subprocess")
+ISOLATED = ("namespace", "landlock", "docker")
 Make = Callable[..., Sandbox]
+NOT_ON_DOCKER = {
+    # what they look at is elsewhere there: test_docker.py looks
+    "test_host_that_is_ended_leaves_nothing",
+    "test_killed_servants_take_everything_with_them",
+    "test_close_leaves_the_zygote_and_nothing_else",
+    "test_lost_session_is_the_models_failure",
+    "test_nsjail_69_199_no_cgroup_is_left_or_can_be_made_inside",
+    "test_langbot_69_nsjail_196_a_cgroup_that_cannot_be_written_is_no_cgroup",
+    "test_skyrl_1194_ctrl_c_leaves_no_sandbox",
+    "test_folders_are_seen_read_only",
+    # slow, and about what is the same code as in landlock
+    "test_chain_of_5000_folders_neither_breaks_nor_stalls",
+    "test_a_hundred_nested_snapshots",
+    "test_isolate_72_84_158_cpu_time_is_a_calls_own",
+    "test_bubblewrap_142_555_nothing_can_be_typed_into_the_hosts_terminal",
+    "test_cpu_time_is_told_whoever_uses_it",
+    "test_odd_names_survive_everything",
+    "test_llm_sandbox_147_every_limit_makes_the_difference",
+    "test_300_random_operations",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what is not for docker."""
+    items[:] = [item for item in items if not is_left_out(item)]
+
+
+def is_left_out(item: pytest.Item) -> bool:
+    """Whether a test is one of NOT_ON_DOCKER, with docker for its backend."""
+    call = getattr(item, "callspec", None)
+    backends = {call.params.get("backend"), call.params.get("isolated")} if call else set()
+    return "docker" in backends and getattr(item, "originalname", "") in NOT_ON_DOCKER
 
 
 def works(name: str) -> str:
     """A backend's name; skips where a dry run does not work. Its warnings have a test of their
     own."""
+    if name == "docker":
+        engine.running()
     report = probe(name)
     if not report.capabilities:
         pytest.skip(f"{name}: {report.why}")
@@ -24,6 +59,9 @@ def works(name: str) -> str:
         warnings.simplefilter("ignore")
         warn_once(report.capabilities)
     return name
+
+
+the_engine = pytest.fixture(scope="session", autouse=True)(engine.end_engine)
 
 
 @pytest.fixture(params=ALL)

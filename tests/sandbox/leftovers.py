@@ -6,15 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_envs.sandbox import BACKENDS
 from agent_envs.sandbox.cgroup import find_place
+from agent_envs.sandbox.docker import Docker
+from agent_envs.sandbox.docker.container import Container
 from agent_envs.sandbox.host import zygote
 from agent_envs.sandbox.identity import PER_PROCESS, RANGE
+from agent_envs.sandbox.inner.setup import LANDLOCK
 from agent_envs.sandbox.interpreter import choose
 from agent_envs.sandbox.launch import Process
 
 
 def zygote_pid(strength: str) -> int:
     """The process that sessions of this strength are cloned from here."""
+    if strength == "docker":
+        backend = BACKENDS[strength]
+        assert isinstance(backend, Docker)
+        servant = zygote(LANDLOCK, backend.inside(None, ()), backend.start_container).servant
+        assert isinstance(servant, Container)
+        return servant.pid
     servant = zygote(strength, choose(None, ())).servant
     assert isinstance(servant, Process)
     return servant.process.pid
@@ -31,7 +41,7 @@ class Traces:
 
 
 def descendants(root: int) -> set[int]:
-    """All processes below one."""
+    """All processes below one, but for the tests' own engine."""
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -39,7 +49,8 @@ def descendants(root: int) -> set[int]:
                 stat = Path(f"/proc/{name}/stat").read_text()
             except OSError:
                 continue
-            parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
+            if "(dockerd)" not in stat:
+                parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
     found = {root}
     while grown := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= grown

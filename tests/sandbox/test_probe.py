@@ -24,6 +24,7 @@ from agent_envs.sandbox import (
     probe_all,
 )
 from agent_envs.sandbox.cgroup import candidates, find_place, new_group
+from agent_envs.sandbox.docker import Docker
 from agent_envs.sandbox.identity import give_back, take_uid
 from agent_envs.sandbox.inner import landlock
 from agent_envs.sandbox.probe import _probe, pick, warn_once
@@ -34,7 +35,7 @@ is_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 def test_every_backend_is_reported_on() -> None:
     reports = {report.backend: report for report in probe_all()}
-    assert list(reports) == ["namespace", "landlock", "subprocess"]
+    assert list(reports) == ["namespace", "landlock", "docker", "subprocess"]
     for report in reports.values():
         assert report.works == (report.capabilities is not None) == (report.why == "")
         assert report.works or report.fix in report.text()
@@ -58,6 +59,7 @@ def test_refusal_gives_every_reason_and_a_command(monkeypatch: pytest.MonkeyPatc
     settings = {"user.max_user_namespaces": "0"}
     monkeypatch.setattr(backends, "sysctl", settings.get)
     monkeypatch.setattr(landlock, "abi", lambda: 1)
+    monkeypatch.setattr(Docker, "lacks", lambda self: backends.Lack("no whale", "find one"))
     _probe.cache_clear()
     with pytest.raises(BackendUnavailable) as refusal:
         Sandbox()
@@ -66,11 +68,13 @@ def test_refusal_gives_every_reason_and_a_command(monkeypatch: pytest.MonkeyPatc
     assert "user.max_user_namespaces is 0: " in text
     assert "sysctl -w user.max_user_namespaces=10000" in text
     assert "landlock: Landlock version 3 (kernel 6.2; here it is 1)" in text
+    assert "docker: " in text
     assert "doctor" in text
 
 
 def test_auto_never_falls_back_to_no_isolation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends.Local, "lacks", lambda self: backends.Lack("everything", "wait"))
+    for kind in (backends.Local, Docker):
+        monkeypatch.setattr(kind, "lacks", lambda self: backends.Lack("everything", "wait"))
     _probe.cache_clear()
     with pytest.raises(BackendUnavailable, match="no sandbox for untrusted code"):
         Sandbox()
