@@ -82,11 +82,12 @@ def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path
     (tmp_path / "bank_of_a_test.py").write_text(BANK)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    monkeypatch.setattr(registry, "_ids", [*registry._ids])
-    known, modules = set(gymnasium.registry), set(sys.modules)
+    known, modules = dict(gymnasium.registry), set(sys.modules)
+    monkeypatch.setattr(registry, "_ids", [one for one in registry._ids if one[:5] != "mine/"])
+    gymnasium.registry.pop("mine/Bank-v0", None)  # another module's of that name
     yield tmp_path
-    for env_id in set(gymnasium.registry) - known:
-        del gymnasium.registry[env_id]
+    gymnasium.registry.clear()
+    gymnasium.registry.update(known)
     for name in set(sys.modules) - modules:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]

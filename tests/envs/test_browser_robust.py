@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -203,8 +202,8 @@ def test_what_a_machine_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackendUnavailable, match="Chromium does not start"):
         env.reset(seed=1)
     monkeypatch.undo()
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(BackendUnavailable, match="apt-get install bubblewrap"):
+    monkeypatch.setattr(chromium, "find_bubblewrap", lambda: None)
+    with pytest.raises(BackendUnavailable, match="bubblewrap is not installed: pip install"):
         env.reset(seed=1)
     env.close()
 

@@ -21,7 +21,7 @@ from agent_envs.sandbox.inner.setup import LANDLOCK
 from agent_envs.sandbox.interpreter import Inside, choose
 from agent_envs.sandbox.launch import ENVIRONMENT, command, packed
 from tests.sandbox.conftest import works
-from tests.sandbox.leftovers import descendants, wait_until
+from tests.sandbox.leftovers import alive, descendants, wait_until
 
 APART = [
     "unshare",
@@ -85,6 +85,7 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 def test_sessions_come_from_a_zygote_in_other_namespaces(elsewhere: Elsewhere) -> None:
     inside = choose(None, ())
+    earlier = descendants(os.getpid())
     source = zygote(LANDLOCK, inside, elsewhere)
     assert zygote(LANDLOCK, inside, elsewhere) is source
     setup = setup_for(LANDLOCK, inside, Limits(), new_base("/tmp"))
@@ -101,9 +102,9 @@ def test_sessions_come_from_a_zygote_in_other_namespaces(elsewhere: Elsewhere) -
     assert late.facts["ended"] == "timeout" and late.facts["cpu"] > 0
     channel.close()
     assert not Path(setup.base).exists()
-    before = descendants(os.getpid())
+    ours = descendants(os.getpid()) - earlier
     close_zygotes()
-    assert wait_until(lambda: not before & descendants(os.getpid()))
+    assert wait_until(lambda: not any(map(alive, ours)))
 
 
 def test_zygote_elsewhere_ends_with_its_host(elsewhere: Elsewhere) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from agent_envs.sandbox import Sandbox, SandboxClosed, budget, close_zygotes, identity
 from tests.sandbox.conftest import Make
-from tests.sandbox.leftovers import alive, descendants, traces, wait_until
+from tests.sandbox.leftovers import alive, descendants, traces, wait_until, zygote_pid
 
 ROOT = Path(__file__).parents[2]
 HOST = """
@@ -108,20 +108,23 @@ def test_close_leaves_the_zygote_and_nothing_else(backend: str, make: Make) -> N
 
 def test_zygotes_can_be_closed_and_start_again(backend: str, make: Make) -> None:
     box = make(backend)
+    zygote = zygote_pid(backend)
+    below = {zygote, *descendants(zygote)}
     close_zygotes()
-    assert wait_until(lambda: not descendants(os.getpid()))
+    assert wait_until(lambda: not any(map(alive, below)))
     assert box.run_python("1").ended in ("killed", "ok")
     assert box.run_python("2").value == "2", "a new session in a new zygote"
 
 
 def test_lost_session_is_the_models_failure(backend: str, make: Make) -> None:
+    earlier = descendants(zygote_pid(backend))
     box = make(backend)
     box.run_python("x = 1; open('f', 'w').write('1')")
     before = box.snapshot()
-    before_killed = descendants(os.getpid())
+    before_killed = descendants(zygote_pid(backend)) - earlier
     other = make(backend)
     other.close()
-    supervisor = next(pid for pid in before_killed if parent(parent(pid)) == os.getpid())
+    supervisor = next(pid for pid in before_killed if parent(pid) == zygote_pid(backend))
     os.kill(supervisor, signal.SIGKILL)
     result = box.run_python("x")
     assert result.ended == "killed" and "sandbox was lost" in result.notes[0]

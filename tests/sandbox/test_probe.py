@@ -35,7 +35,8 @@ is_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 def test_every_backend_is_reported_on() -> None:
     reports = {report.backend: report for report in probe_all()}
-    assert list(reports) == ["namespace", "landlock", "docker", "subprocess"]
+    known = [name for name in reports if ":" not in name]  # the tests' own images are the others
+    assert known == ["namespace", "landlock", "docker", "subprocess"]
     for report in reports.values():
         assert report.works == (report.capabilities is not None) == (report.why == "")
         assert report.works or report.fix in report.text()
