@@ -15,9 +15,11 @@ never the last:
                 /proc, no capabilities, seccomp, Landlock
     landlock    the same processes under Landlock and seccomp only, for containers that forbid
                 namespaces: weaker
+    docker      as landlock, in a locked-down container that serves many sessions: no network,
+                read-only root, no capabilities, an unprivileged user, limits of the engine
     subprocess  limits, and no isolation at all
 
-What is covered, in `namespace` and `landlock`: host files and the environment; the network and
+What is covered, in all but `subprocess`: host files and the environment; the network and
 all sockets of others; signals, ptrace and limits of processes outside, of the supervisor and of
 frozen copies; new namespaces; what a call leaves behind; processes, CPU and wall time, memory of
 each process, output, bytes and number of files; total memory where a cgroup can be made. Model code
@@ -35,6 +37,9 @@ What is not covered:
   and attributes of host files can be seen, their contents not; chmod, chown and utime by path do
   nothing; no sockets but pairs, so no process pools; where the host is not root, model code has the
   host's uid, and processes are counted by the supervisor.
+- `docker`: as in `landlock`, but for the container's own files; sessions of one container share a
+  uid, and Landlock of Linux 6.2 keeps them apart. Where the host is not root only the container's
+  limit of total memory holds.
 - Without a writable cgroup nothing limits the memory of all processes together; `capabilities` says
   so, a warning does once, and `strict=True` refuses.
 - Shared memory between the calls of one session is not undone when a call times out; a snapshot
