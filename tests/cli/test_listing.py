@@ -18,6 +18,8 @@ def test_every_id_with_its_figures(cli: Any) -> None:
     assert ran.code == 0 and ran.json["unavailable"] == []
     assert [env["id"] for env in ran.json["environments"]] == agent_envs.ids()
     for listed in ran.json["environments"]:
+        if not listed["id"].startswith("agent/"):
+            continue  # another test's
         env: Any = gymnasium.make(listed["id"])
         assert listed["about"] == (type(env).__doc__ or "").splitlines()[0]
         assert listed["splits"] == {s: len(env.tasks.split(s)) for s in env.tasks.splits}

@@ -149,12 +149,12 @@ def test_total_memory_is_limited_where_a_group_can_be_made(backend: str, make: M
         "import os, time\n"
         "for i in range(5):\n"
         "    if os.fork() == 0:\n"
-        "        x = bytearray(30 << 20); time.sleep(5); os._exit(0)\n"
+        "        x = bytearray(30 << 20); time.sleep(3); os._exit(0)\n"
         "x = bytearray(30 << 20)\n"
-        "time.sleep(5)"
+        "time.sleep(3)"
     )
     assert box.run_python("x = bytearray(200 << 20)").ended == "memory"
-    box.run_python(code, seconds=1)
+    box.run_python(code, seconds=10)
     assert box._channel.new_kills() > 0 or box._channel.killed > 0
     assert box.run_python("'alive'").value == "'alive'"
 
