@@ -1,7 +1,10 @@
 """The workshop's alphabet: 17 characters, each of them one token."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from agent_envs.baselines.codec import Codec
+from agent_envs.policy import Messages
 
 ALPHABET = "0123456789+|B=;?-"
 PAD = 0
@@ -29,6 +32,27 @@ def decode(tokens: Iterable[int]) -> str:
     return "".join([ALPHABET[token] for token in tokens])
 
 
-def digest() -> str:
-    """A hash of the alphabet and its order, for provenance."""
-    return hashlib.sha256(ALPHABET.encode()).hexdigest()[:16]
+class Chars(Codec):
+    """Contents one after the other; the `|` that closes a turn is a part of its text."""
+
+    size, end = len(ALPHABET), END
+
+    def open(self, messages: Messages) -> list[int]:
+        """See `Codec`. Raises ValueError for a character outside the alphabet."""
+        return encode("".join(message["content"] for message in messages))
+
+    def follow(self, messages: Messages, heard: int, *, ended: bool) -> list[int]:
+        """See `Codec`."""
+        return self.open(messages[heard:])
+
+    def write(self, text: str) -> list[int]:
+        """See `Codec`."""
+        return encode(text)
+
+    def read(self, tokens: Sequence[int]) -> str:
+        """See `Codec`."""
+        return decode(tokens)
+
+    def digest(self) -> str:
+        """A hash of the alphabet and its order."""
+        return hashlib.sha256(ALPHABET.encode()).hexdigest()[:16]

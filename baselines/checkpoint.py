@@ -12,7 +12,7 @@ NAME = "checkpoint.pt"
 
 
 class Part(Protocol):
-    """What has a state: a model, an optimiser."""
+    """What has a state: what is learned, a curriculum."""
 
     def state_dict(self) -> Any:
         """The state, as tensors and plain values."""
@@ -21,12 +21,38 @@ class Part(Protocol):
         """Take on a state."""
 
 
-def save(out: Path, args: Any, parts: Mapping[str, Part], history: list[dict[str, float]]) -> None:
+@dataclasses.dataclass
+class Same:
+    """What has to be the same when a run goes on."""
+
+    what: str
+    digest: str
+
+    def state_dict(self) -> Any:
+        """The digest."""
+        return self.digest
+
+    def load_state_dict(self, state: Any) -> None:
+        """Raises ValueError for another one."""
+        if state != self.digest:
+            raise ValueError(f"{self.what} is another one ({self.digest}) than it was ({state})")
+
+
+def save(
+    out: Path,
+    args: Any,
+    parts: Mapping[str, Part],
+    history: list[dict[str, float]],
+    write: bool = True,
+) -> None:
     """Write a run's parts, arguments and history over the last checkpoint in `out`.
 
-    A process that is killed meanwhile leaves the last one as it was.
+    A process that is killed meanwhile leaves the last one as it was. Of several processes, all of
+    which take part, one writes.
     """
     state = {name: part.state_dict() for name, part in parts.items()}
+    if not write:
+        return
     made = out / f"{NAME}.new"
     with made.open("wb") as file:
         torch.save({"args": dataclasses.asdict(args), "history": history, "parts": state}, file)

@@ -41,7 +41,8 @@ COMPARISONS = {"leave_one_out": leave_one_out, "group_normalised": group_normali
 
 def states(record: Record) -> list[State]:
     """The state before each turn."""
-    return [(record.group_id, tuple(record.row.tokens[:start])) for start, _ in record.row.spans]
+    row = record.row
+    return [(record.group_id, tuple(row.before(turn))) for turn in range(len(row.spans))]
 
 
 def groups(records: Sequence[Record]) -> Iterator[list[Record]]:

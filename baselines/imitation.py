@@ -1,80 +1,114 @@
-"""How the workshop's model comes to its first skill: worksheets, then demonstrations."""
+"""How a model made from scratch comes to its first skill: worksheets, then demonstrations."""
 
+import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from itertools import count
+from typing import TypeAlias
 
 import torch
-from torch import Tensor
 
 from agent_envs.baselines import chars
-from agent_envs.baselines.transformer import Transformer, logprobs
+from agent_envs.baselines.batch import Batch
+from agent_envs.baselines.codec import Codec
+from agent_envs.baselines.model import Likelihood
+from agent_envs.baselines.processes import learnable
+from agent_envs.baselines.settings import Lesson
 from agent_envs.env import ToolEnv
 from agent_envs.policy import Messages, Policy, ScriptedPolicy, oracle
 from agent_envs.rollout import rollout
 from agent_envs.streams import derive
 from agent_envs.task import Task
 from agent_envs.trajectory import Trajectory
-from agent_envs.turns import Action
+from agent_envs.turns import Action, ToolCall
 
+Written: TypeAlias = tuple[list[int], list[bool]]
+"""Tokens, and which of them are to be learned."""
+
+FEW = 4
+"""How many words are copied at first."""
 WORKSHEET = 32
 """How many characters of a worksheet are read at once."""
 
 
-@dataclass
-class Lesson:
-    """One way of teaching: how long, in what portions, how fast."""
-
-    steps: int
-    batch: int
-    learning_rate: float
-
-
-def pretrain(model: Transformer, lesson: Lesson, seed: int) -> None:
+def pretrain(model: Likelihood, lesson: Lesson, seed: int) -> None:
     """Teach single-digit addition from worksheets, `3+4=7;8+9=17;...`."""
     rng = random.Random(derive(seed, "worksheets"))
 
-    def batch() -> tuple[Tensor, Tensor]:
-        tokens = torch.tensor([chars.encode(_worksheet(rng)) for _ in range(lesson.batch)])
-        return tokens, torch.ones_like(tokens, dtype=torch.bool)
+    def batch() -> list[Written]:
+        sheets = [chars.encode(_worksheet(rng)) for _ in range(lesson.batch)]
+        return [(sheet, [True] * len(sheet)) for sheet in sheets]
 
     _teach(model, lesson, batch)
 
 
-def finetune(model: Transformer, lesson: Lesson, shown: Sequence[Trajectory], seed: int) -> None:
+def copying(
+    model: Likelihood, lesson: Lesson, codec: Codec, texts: Sequence[str], words: int, seed: int
+) -> None:
+    """Teach to repeat what stands earlier in a conversation: pieces of texts, with numbers between
+    their words. They grow from a few words to `words`: far things are found once near ones are."""
+    rng = random.Random(derive(seed, "worksheets"))
+
+    steps = count()
+
+    def batch() -> list[Written]:
+        most = FEW + (words - FEW) * next(steps) // lesson.steps
+        return [_copy(codec, rng.choice(texts), most, rng) for _ in range(lesson.batch)]
+
+    _teach(model, lesson, batch)
+
+
+def finetune(
+    model: Likelihood, lesson: Lesson, shown: Sequence[Trajectory], codec: Codec, seed: int
+) -> None:
     """Teach the turns of demonstrations; what the environment says is read and not learned."""
     rng = random.Random(derive(seed, "demonstrations"))
-    rows = [transcribe(trajectory) for trajectory in shown]
-
-    def batch() -> tuple[Tensor, Tensor]:
-        chosen = rng.choices(rows, k=lesson.batch)
-        length = max(len(tokens) for tokens, _ in chosen)
-        padded = [
-            (tokens + [chars.PAD] * (length - len(tokens)), own + [False] * (length - len(own)))
-            for tokens, own in chosen
-        ]
-        return torch.tensor([t for t, _ in padded]), torch.tensor([o for _, o in padded])
-
-    _teach(model, lesson, batch)
+    rows = [transcribe(trajectory, codec) for trajectory in shown]
+    _teach(model, lesson, lambda: rng.choices(rows, k=lesson.batch))
 
 
 def demonstrations(
     env: ToolEnv, tasks: Sequence[Task], teacher: str, seed: int
 ) -> list[Trajectory]:
     """Episodes of a teacher: `oracle`, or `vote`, which asks until two results agree."""
-    return rollout(env, _teacher(teacher, type(env)), tasks, seed=derive(seed, "teacher"))
+    return rollout(env, _teacher(teacher, env), tasks, seed=derive(seed, "teacher"))
 
 
-def transcribe(trajectory: Trajectory) -> tuple[list[int], list[bool]]:
-    """A demonstration as tokens, and which of them are the teacher's."""
-    tokens = chars.encode("".join(m["content"] for m in trajectory.prompt))
+def transcribe(trajectory: Trajectory, codec: Codec) -> Written:
+    """A demonstration as tokens, and which of them are the teacher's.
+
+    Where the codec would show a conversation anew at some turn, what follows is left out.
+    """
+    messages = list(trajectory.prompt)
+    tokens = codec.open(messages)
     own = [False] * len(tokens)
     for turn in trajectory.turns:
-        said = chars.encode(_written(turn.action))
-        heard = chars.encode("".join(m["content"] for m in turn.info["messages"]))
-        tokens += said + heard
-        own += [True] * len(said) + [False] * len(heard)
+        text = spell(turn.action, trajectory)
+        said = codec.write(text)
+        messages.append({"role": "assistant", "content": text})
+        heard, count = list(turn.info["messages"]), len(messages)
+        news = codec.follow(messages + heard, count, ended=True)
+        messages += heard
+        tokens += said + (news or [])
+        own += [True] * len(said) + [False] * len(news or [])
+        if news is None:
+            break
     return tokens, own
+
+
+def texts(shown: Sequence[Trajectory]) -> list[str]:
+    """What is said in demonstrations, message by message and turn by turn."""
+    said = [spell(turn.action, t) for t in shown for turn in t.turns]
+    heard = [m["content"] for t in shown for m in t.messages() if m["role"] != "assistant"]
+    return said + heard
+
+
+def spell(action: Action, trajectory: Trajectory) -> str:
+    """A turn in the form of its protocol; the oracle says its moves without one."""
+    if action.calls is None:
+        return action.text
+    write, between, close = _SPELLED[trajectory.provenance["protocol"]["name"]]
+    return between.join(map(write, action.calls)) or f"{action.text}{close}"
 
 
 def ask_until_two_agree(messages: Messages) -> str:
@@ -85,21 +119,28 @@ def ask_until_two_agree(messages: Messages) -> str:
     return f"B{messages[0]['content'].rstrip('=')}|"
 
 
-def _teacher(name: str, env: type[ToolEnv]) -> Policy:
+def _in_chars(call: ToolCall) -> str:
+    return f"B{next(iter(call.arguments.values()))}|"
+
+
+def _in_hermes(call: ToolCall) -> str:
+    body = {"name": call.name, "arguments": call.arguments}
+    return f"<tool_call>\n{json.dumps(body, ensure_ascii=False)}\n</tool_call>"
+
+
+_SPELLED: dict[str, tuple[Callable[[ToolCall], str], str, str]] = {
+    "chars": (_in_chars, "", "|"),
+    "hermes": (_in_hermes, "\n", ""),
+}
+"""By protocol: how a call is written, what stands between two, what closes an answer."""
+
+
+def _teacher(name: str, env: ToolEnv) -> Policy:
     if name == "oracle":
         return oracle(env)
     if name == "vote":
         return ScriptedPolicy(ask_until_two_agree)
     raise ValueError(f"teacher={name!r}: oracle or vote")
-
-
-def _written(action: Action) -> str:
-    """A turn in the workshop's form; the oracle says its moves without a protocol."""
-    if action.calls is None:
-        return action.text
-    if not action.calls:
-        return f"{action.text}|"
-    return "".join(f"B{next(iter(call.arguments.values()))}|" for call in action.calls)
 
 
 def _worksheet(rng: random.Random) -> str:
@@ -111,14 +152,38 @@ def _worksheet(rng: random.Random) -> str:
     return text[:WORKSHEET]
 
 
-def _teach(model: Transformer, lesson: Lesson, batch: Callable[[], tuple[Tensor, Tensor]]) -> None:
+def _copy(codec: Codec, text: str, words: int, rng: random.Random) -> Written:
+    """A conversation whose answer is its question, from somewhere in the middle on."""
+    piece = text.split(" ")
+    start = rng.randrange(len(piece))
+    piece = piece[start : start + rng.randrange(1, words + 1)]
+    for _ in range(rng.randrange(1, 4)):
+        number = str(rng.randrange(10 ** rng.randrange(1, 7)))
+        piece.insert(rng.randrange(len(piece) + 1), number)
+    first = rng.randrange(len(piece))
+    wanted = " ".join(piece[first:] + piece[:first])
+    asked = codec.open([{"role": "user", "content": " ".join(piece)}])
+    answer = codec.write(wanted)
+    return asked + answer, [False] * len(asked) + [True] * len(answer)
+
+
+def _teach(model: Likelihood, lesson: Lesson, batch: Callable[[], list[Written]]) -> None:
     """Cross-entropy on the marked tokens, with AdamW (Loshchilov and Hutter, 2019)."""
-    device = model.head.weight.device
-    optimizer = torch.optim.AdamW(model.parameters(), lesson.learning_rate, weight_decay=0.01)
+    device = model.model.weight.device
+    optimizer = torch.optim.AdamW(learnable(model), lesson.learning_rate, weight_decay=0.01)
     for _ in range(lesson.steps):
-        tokens, own = (x.to(device) for x in batch())
-        own[:, 0] = False  # nothing comes before it to learn it from
-        loss = -logprobs(model, tokens)[own].mean()
+        rows = _rows(batch(), device)
+        loss = -model(rows)[rows.own].mean()
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
+
+
+def _rows(written: Sequence[Written], device: torch.device) -> Batch:
+    length = max(len(tokens) for tokens, _ in written)
+    tokens = torch.tensor([t + [0] * (length - len(t)) for t, _ in written], device=device)
+    own = torch.tensor([o + [False] * (length - len(o)) for _, o in written], device=device)
+    own[:, 0] = False  # nothing comes before it to learn it from
+    alone = torch.arange(len(written), device=device)
+    nothing = torch.zeros(own.shape, device=device)
+    return Batch(tokens, own, nothing, nothing, alone, torch.zeros_like(alone), nothing)

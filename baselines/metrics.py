@@ -1,13 +1,14 @@
 """What a run leaves behind: a line an update, TensorBoard, a curve, where it all came from."""
 
+import contextlib
 import dataclasses
 import hashlib
+import importlib
 import json
 import platform
+import re
 import statistics
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,11 +16,15 @@ from typing import Any, Self
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
-from agent_envs.baselines import chars
-from agent_envs.baselines.curve import draw
+from agent_envs.baselines.curve import draw, draw_robustness
+from agent_envs.baselines.progress import Progress
 from agent_envs.baselines.record import Record
+from agent_envs.baselines.settings import Args
 from agent_envs.env import ToolEnv
 from agent_envs.provenance import provenance
+
+Writer = Callable[[dict[str, float]], object]
+"""Keeps the numbers of an update somewhere."""
 
 LAST = 5
 """Over how many updates at the end the sampled reward is averaged."""
@@ -28,21 +33,66 @@ LAST = 5
 class Metrics:
     """Keeps what is measured, update by update, and shows how the run is getting on.
 
-    In the folder `out`: `metrics.jsonl`, `provenance.json`, `tensorboard/`, at the end `curve.png`
-    and `summary.json`. A run that goes on hands its `history` in; lines after it are written anew.
+    In the folder `out`: `metrics.jsonl`, `provenance.json`, `tensorboard/`; at the end `curve.png`,
+    `summary.json`, and `robustness.png` after an examination. A run that goes on hands its
+    `history` in; lines after it are written anew.
     """
 
     def __init__(
-        self, out: Path, args: Any, env: ToolEnv, history: list[dict[str, float]], quiet: bool
+        self,
+        out: Path,
+        args: Args,
+        env: ToolEnv,
+        tokenizer: str,
+        history: list[dict[str, float]],
+        quiet: bool,
+        write: bool = True,
     ) -> None:
+        """`tokenizer`: its hash. `write`: False in all processes but the first, which keep the
+        numbers and write nothing."""
         self.out, self.args, self.history = out, args, list(history)
-        out.mkdir(parents=True, exist_ok=True)
-        made_by = {"args": dataclasses.asdict(args), **provenance(env), "trainer": _trainer()}
-        _write(out / "provenance.json", json.dumps(made_by, indent=1) + "\n")
-        _write(out / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in self.history))
-        self._file = (out / "metrics.jsonl").open("a", buffering=1)
-        self._board = SummaryWriter(str(out / "tensorboard"), purge_step=self.last + 1)
-        self._progress = None if quiet else _Progress(args.updates)
+        self._writers: list[Writer] = []
+        self._writes = contextlib.ExitStack()
+        with self._writes:  # what was opened is closed again where opening the rest fails
+            if write:
+                self._open(provenance(env), tokenizer, quiet)
+            self._writes = self._writes.pop_all()
+
+    def _open(self, made_by: dict[str, Any], tokenizer: str, quiet: bool) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        made_by = {"args": dataclasses.asdict(self.args), **made_by}
+        made_by["trainer"] = _trainer() | {"tokenizer": tokenizer}
+        _write(self.out / "provenance.json", json.dumps(made_by, indent=1) + "\n")
+        self._writers = [self._lines(), self._board()]
+        if self.args.wandb:
+            self._writers.append(self._wandb(made_by))
+        if not quiet:
+            progress = Progress(self.args.updates)
+            self._writes.callback(progress.close)
+            self._writers.append(progress.show)
+
+    def _lines(self) -> Writer:
+        path = self.out / "metrics.jsonl"
+        _write(path, "".join(json.dumps(row) + "\n" for row in self.history))
+        file = self._writes.enter_context(path.open("a", buffering=1))
+        return lambda row: file.write(json.dumps(row) + "\n")
+
+    def _board(self) -> Writer:
+        board = SummaryWriter(str(self.out / "tensorboard"), purge_step=self.last + 1)
+        self._writes.callback(board.close)
+
+        def write(row: dict[str, float]) -> None:
+            for name, value in row.items():
+                board.add_scalar(name if "/" in name else f"train/{name}", value, row["update"])
+
+        return write
+
+    def _wandb(self, made_by: dict[str, Any]) -> Writer:
+        """Raises ModuleNotFoundError where the package is missing."""
+        wandb = importlib.import_module("wandb")
+        run = wandb.init(project=self.args.wandb, dir=str(self.out), config=made_by, resume="allow")
+        self._writes.callback(run.finish)
+        return lambda row: run.log(row, step=int(row["update"]))
 
     @property
     def last(self) -> int:
@@ -53,17 +103,17 @@ class Metrics:
         """Keep the numbers of an update; 0 is the start."""
         row = {"update": update, **values}
         self.history.append(row)
-        self._file.write(json.dumps(row) + "\n")
-        for name, value in values.items():
-            self._board.add_scalar(name if "/" in name else f"train/{name}", value, update)
-        if self._progress:
-            self._progress.show(row)
+        for writer in self._writers:
+            writer(row)
 
     def finish(self) -> dict[str, Any]:
         """Write the curve and the summary, and return the summary."""
         summary = summarise(self.history) | {"seed": self.args.seed, "out": str(self.out)}
-        draw(self.out / "curve.png", self.history, self.args)
-        _write(self.out / "summary.json", json.dumps(summary, indent=1) + "\n")
+        if self._writers:
+            draw(self.out / "curve.png", self.history, self.args)
+            if self.args.examination:
+                draw_robustness(self.out / "robustness.png", self.history[-1])
+            _write(self.out / "summary.json", json.dumps(summary, indent=1) + "\n")
         return summary
 
     def __enter__(self) -> Self:
@@ -75,10 +125,7 @@ class Metrics:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
-        self._board.close()
-        if self._progress:
-            self._progress.close()
+        self._writes.close()
 
 
 def account(played: Sequence[Record]) -> dict[str, float]:
@@ -128,10 +175,32 @@ def summarise(history: Sequence[dict[str, float]]) -> dict[str, Any]:
         "continuations": total["continuations"],
         "invalid": total["invalid"],
         "own_tokens_per_second": total["own_tokens"] / playing if playing else 0.0,
-    }
+        "shares": _shares(updates),
+    } | _examined(history)
 
 
 _TOTALS = ("episodes", "continuations", "invalid", "own_tokens")
+
+
+def _shares(updates: Sequence[dict[str, float]]) -> dict[str, float]:
+    """How the time of the updates was spent: by the policy, by environments and the loop around
+    them, by the learner, and waiting for other processes."""
+    spent = {k: sum(row[f"seconds_{k}"] for row in updates) for k in _SHARES}
+    spent["environments"] = spent.pop("playing") - spent["policy"]
+    whole = sum(spent.values()) or 1.0
+    return {name: round(seconds / whole, 3) for name, seconds in spent.items()}
+
+
+_SHARES = ("policy", "playing", "learning", "waiting")
+
+
+def _examined(history: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The examination, if there was one: what succeeded."""
+    last = history[-1]
+    return {k: v for k, v in last.items() if k.startswith("exam_") and _OUTCOME.search(k)}
+
+
+_OUTCOME = re.compile("/(success|recovered|pass@.*)$")
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -142,7 +211,6 @@ def _trainer() -> dict[str, Any]:
     sources = sorted(Path(__file__).parent.glob("*.py"))
     return {
         "hashes": {s.name: hashlib.sha256(s.read_bytes()).hexdigest()[:16] for s in sources},
-        "alphabet": chars.digest(),
         "torch": torch.__version__,
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
@@ -154,42 +222,3 @@ def _write(path: Path, text: str) -> None:
     made = path.with_name(f"{path.name}.new")
     made.write_text(text)
     made.replace(path)
-
-
-class _Progress:
-    """A line on standard error: redrawn on a terminal, one for each evaluation elsewhere."""
-
-    def __init__(self, updates: int) -> None:
-        self._updates, self._began = updates, time.monotonic()
-        self._first: float | None = None
-        self._live = sys.stderr.isatty()
-        self._heldout = ""
-
-    def show(self, row: dict[str, float]) -> None:
-        """Draw the line of an update."""
-        exam = "heldout/success" in row
-        if exam:
-            self._heldout = f", held-out {row['heldout/success']:.0%}"
-            self._heldout += f" ({row['heldout_faults/success']:.0%} with faults)"
-        line = f"update {row['update']:.0f}/{self._updates}{self._heldout}"
-        if row["update"]:
-            spent = row["seconds_playing"] + row["seconds_learning"]
-            line += f", reward {row['reward']:.2f}, {spent:.2f} s an update"
-            line += f", {row['own_tokens'] / row['seconds_playing']:,.0f} tokens/s"
-            line += f", {self._left(row['update']):,.0f} s left"
-        if self._live:
-            sys.stderr.write(f"\r\x1b[K{line}")
-        elif exam:
-            sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
-
-    def close(self) -> None:
-        """End the line."""
-        if self._live:
-            sys.stderr.write("\n")
-
-    def _left(self, update: float) -> float:
-        if self._first is None:
-            self._first = update - 1
-        spent = time.monotonic() - self._began
-        return spent / (update - self._first) * (self._updates - update)

@@ -2,10 +2,87 @@
 
 from typing import Any
 
+from agent_envs.baselines.settings import Lesson, Player
+
+_SCRATCH: dict[str, Any] = {
+    "positions": "rope",
+    "tool_docs": False,
+    "share": 32,
+    "slots": 0,
+    "clip_high": 0.28,
+    "draws": 4,
+    "learning_rate": 6e-4,
+    "examination": 4,
+}
+"""A small transformer with a tokenizer of its own: what it can do it was shown by the oracle."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     # As published: GRPO as in the paper, 8 sums x 8 episodes an update.
     "workshop": {"credit": "group_normalised"},
     # Ours, in as many updates: groups that teach nothing are replaced, every turn is credited with
     # what it changed, and the steps are larger.
     "workshop-best": {"credit": "turn_values", "draws": 6, "learning_rate": 1e-3},
+    # Two-digit sums in words: the call is JSON, the answer a copy of the tool's result.
+    "calculator": _SCRATCH
+    | {
+        "env": "agent/Calculator-v0",
+        "policy": Player(kind="bpe", vocabulary=512, rope_base=1000.0),
+        "context": 160,
+        "turn_limit": 48,
+        "worksheets": Lesson(350, 32, 1.5e-3),
+        "demonstrations": Lesson(200, 8, 1.5e-3),
+    },
+    # Small functions: written to a file, tested, done.
+    "code": _SCRATCH
+    | {
+        "env": "agent/Code-v0",
+        "policy": Player(kind="bpe", vocabulary=1024, rope_base=10_000.0),
+        "layers": 3,
+        "context": 768,
+        "turn_limit": 256,
+        "worksheets": Lesson(350, 32, 1.5e-3),
+        "demonstrations": Lesson(300, 8, 1.5e-3),
+        "rows": 16,
+        "workers": 16,
+    },
+    # Questions to one table: look at the tables, answer with a query.
+    "sql": _SCRATCH
+    | {
+        "env": "agent/SQL-v0",
+        "policy": Player(kind="bpe", vocabulary=1024, rope_base=10_000.0),
+        "layers": 3,
+        "context": 512,
+        "turn_limit": 128,
+        "worksheets": Lesson(350, 32, 1.5e-3),
+        "demonstrations": Lesson(300, 8, 1.5e-3),
+        "rows": 32,
+        "workers": 32,
+    },
+    # Something to be read off a page: find it in three or four clicks.
+    "browser": _SCRATCH
+    | {
+        "env": "agent/Browser-v0",
+        "policy": Player(kind="bpe", vocabulary=1024, rope_base=10_000.0),
+        "max_turns": 8,
+        "context": 4608,
+        "turn_limit": 96,
+        "worksheets": Lesson(350, 32, 1.5e-3),
+        "demonstrations": Lesson(150, 4, 1.5e-3),
+        "tasks": 4,
+        "draws": 2,
+        "rows": 4,
+        "workers": 8,
+    },
 }
+
+PUBLISHED_MODEL: dict[str, Any] = {
+    "worksheets": Lesson(0, 1, 0.0),
+    "demonstrations": Lesson(0, 1, 0.0),
+    "shown": 0,
+    "tool_docs": True,
+    "context": 4096,
+    "turn_limit": 512,
+    "rows": 8,
+    "learning_rate": 1e-6,
+}
+"""What `policy=hf` changes of a preset: it is told about its tools, and not taught from scratch."""

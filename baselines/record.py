@@ -25,6 +25,19 @@ class Row:
     """Of the weights that sampled it; `NOT_OURS` where the token is not own."""
     spans: list[tuple[int, int]] = field(default_factory=list)
     """Where each of the policy's turns begins and ends."""
+    restarts: list[int] = field(default_factory=list)
+    """Where the model was shown the whole conversation anew: it saw nothing of what stands before.
+    That is so with chat templates that rewrite the past."""
+
+    def restart(self) -> None:
+        """What follows does not go on from what is here."""
+        self.restarts.append(len(self.tokens))
+
+    def before(self, turn: int) -> list[int]:
+        """What the model had before it when it began a turn."""
+        start = self.spans[turn][0]
+        begin = max([0, *(place for place in self.restarts if place <= start)])
+        return self.tokens[begin:start]
 
     def hear(self, tokens: list[int]) -> None:
         """Append what the policy was told."""
@@ -59,6 +72,7 @@ class Row:
             self.logprobs[:end],
             self.versions[:end],
             self.spans[:count],
+            [place for place in self.restarts if place < end],
         )
 
 
@@ -79,6 +93,8 @@ class Record:
     """Of each turn; their sum is the episode's."""
     components: list[dict[str, float]]
     """The same, by reward component."""
+    cut: bool = False
+    """Whether the token limit ended one of its turns."""
 
     def __post_init__(self) -> None:
         row, turns = self.row, len(self.rewards)
@@ -138,4 +154,5 @@ def record(trajectory: Trajectory, row: Row) -> Record:
         row,
         [turn.reward for turn in trajectory.turns],
         [turn.info["reward_components"] for turn in trajectory.turns],
+        any(turn.action.cut for turn in trajectory.turns),
     )

@@ -1,10 +1,12 @@
 """The command behind `agent-envs train`: a preset, changes to it, a folder for what comes out."""
 
 import argparse
+import copy
 import dataclasses
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,15 @@ import gymnasium
 import torch
 
 from agent_envs.baselines.credit import COMPARISONS
-from agent_envs.baselines.grpo import Args, train
-from agent_envs.baselines.presets import PRESETS
+from agent_envs.baselines.grpo import train
+from agent_envs.baselines.learning import KL_GRADIENTS
+from agent_envs.baselines.losses import LOSSES
+from agent_envs.baselines.players import KINDS
+from agent_envs.baselines.presets import PRESETS, PUBLISHED_MODEL
+from agent_envs.baselines.settings import Args
 from agent_envs.errors import BackendUnavailable
+
+_FAILURES = (ValueError, KeyError, ImportError, OSError, gymnasium.error.Error, BackendUnavailable)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,25 +35,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not options.resume and (out / "metrics.jsonl").exists():
             raise ValueError(f"{out} holds a run: give --resume to go on, or another --out")
         summary = train(args, out, resume=options.resume)
-    except (ValueError, KeyError, gymnasium.error.Error, BackendUnavailable) as error:
-        print(f"agent-envs train: {error.args[0] if error.args else error}", file=sys.stderr)
+    except _FAILURES as error:
+        said = error.args[0] if isinstance(error, KeyError) and error.args else error
+        print(f"agent-envs train: {said}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command with --resume goes on", file=sys.stderr)
         return 130
     summary = {"preset": options.preset, **summary}
-    print(json.dumps(summary) if options.json else _table(summary))
+    if int(os.environ.get("RANK", 0)) == 0:
+        print(json.dumps(summary) if options.json else _table(summary))
     return 0
 
 
 def configure(preset: str, changes: Sequence[str] = ()) -> Args:
-    """The arguments of a preset with `key=value` changes; a key may have a dot in it.
+    """The arguments of a preset with `key=value` changes; a key may have a dot in it. With
+    `policy=hf` the preset is first changed by `PUBLISHED_MODEL`.
 
     Raises ValueError for a preset or a key that does not exist, and a value of another type.
     """
     if preset not in PRESETS:
         raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
-    args = Args(**PRESETS[preset])
+    published = {"policy=hf", "policy.kind=hf"}.intersection(changes)
+    settings = PRESETS[preset] | (PUBLISHED_MODEL if published else {})
+    args = Args(**copy.deepcopy(settings))
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
@@ -58,13 +71,18 @@ def configure(preset: str, changes: Sequence[str] = ()) -> Args:
 def check(args: Args) -> None:
     """Raise ValueError for arguments that make no run, saying which would."""
     kinds = (*COMPARISONS, "turn_values")
+    few = ", ".join(f"{n}={getattr(args, n)}" for n in _COUNTS if getattr(args, n) < 1)
+    kind = args.policy.kind
     rules = {
-        f"credit={args.credit!r}: one of {', '.join(kinds)}": args.credit in kinds,
+        _one_of("policy", kind, KINDS): kind in KINDS,
+        "policy.path: where policy=hf has its model": kind != "hf" or args.policy.path,
+        _one_of("credit", args.credit, kinds): args.credit in kinds,
+        _one_of("loss", args.loss, LOSSES): args.loss in LOSSES,
+        _one_of("kl_gradient", args.kl_gradient, KL_GRADIENTS): args.kl_gradient in KL_GRADIENTS,
+        _one_of("precision", args.precision, PRECISIONS): args.precision in PRECISIONS,
         f"group={args.group}: at least 2, to compare": args.group >= 2,
-        f"tasks={args.tasks}, draws={args.draws}: at least 1": min(args.tasks, args.draws) >= 1,
-        f"epochs={args.epochs}, rows={args.rows}: at least 1": min(args.epochs, args.rows) >= 1,
+        f"{few}: at least 1": not few,
         f"temperature={args.temperature}: over 0, to explore": args.temperature > 0,
-        f"continuations={args.continuations}: at least 1": args.continuations >= 1,
         f"updates={args.updates}: at least 0": args.updates >= 0,
         f"device={args.device!r}: cpu or cuda": args.device.partition(":")[0] in ("cpu", "cuda"),
     }
@@ -75,9 +93,19 @@ def check(args: Args) -> None:
         raise ValueError("; ".join(wrong))
 
 
+PRECISIONS = ("float32", "bfloat16")
+_COUNTS = ("tasks", "draws", "epochs", "rows", "continuations", "workers", "evaluate_every")
+
+
+def _one_of(key: str, value: str, known: Iterable[str]) -> str:
+    return f"{key}={value!r}: one of {', '.join(known)}"
+
+
 def _change(args: Any, key: str, text: str) -> None:
     first, dot, rest = key.partition(".")
     known = {f.name: getattr(args, f.name) for f in dataclasses.fields(args)}
+    if not dot and hasattr(known.get(first), "kind"):
+        dot, rest = ".", "kind"  # policy=hf is short for policy.kind=hf
     if first not in known or bool(dot) != dataclasses.is_dataclass(known[first]):
         raise ValueError(f"--set {key}: no such argument; there are {', '.join(_keys(args))}")
     if dot:
@@ -85,9 +113,12 @@ def _change(args: Any, key: str, text: str) -> None:
         return
     kind = type(known[first])
     try:
-        setattr(args, first, kind(text))
-    except ValueError:
+        setattr(args, first, _BOOLS[text.lower()] if kind is bool else kind(text))
+    except (KeyError, ValueError):
         raise ValueError(f"--set {key}={text}: not of type {kind.__name__}") from None
+
+
+_BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def _keys(args: Any) -> list[str]:

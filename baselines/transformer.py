@@ -1,4 +1,4 @@
-"""A small causal transformer, and the cache that lets it read a growing conversation once."""
+"""A small causal transformer, made from scratch."""
 
 import math
 from collections.abc import Iterable
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from agent_envs.baselines.attention import Sizes, View
+from agent_envs.baselines.model import Model
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class Shape:
     """The longest conversation, in tokens."""
     positions: str = "learned"
     """`learned` absolute positions, or `rope`: rotary ones, which see distances only."""
+    base: float = 100.0
+    """Of the rotary positions: the longest wave is 2 pi times as many tokens."""
 
     def __post_init__(self) -> None:
         if self.positions not in ("learned", "rope"):
@@ -29,33 +34,7 @@ class Shape:
             raise ValueError(f"width={self.width} is no multiple of 2 x heads={self.heads}")
 
 
-class Cache:
-    """Keys and values of many conversations: a slot each, with one more place that is never read.
-
-    What a row was padded with lands in that place, or behind the row's end, where it is
-    overwritten before anything looks at it.
-    """
-
-    def __init__(self, shape: Shape, slots: int, device: torch.device) -> None:
-        size = (shape.layers, 2, slots, shape.context + 1, shape.heads, shape.width // shape.heads)
-        self.data = torch.zeros(size, device=device)
-
-    @property
-    def slots(self) -> int:
-        """How many conversations fit."""
-        return self.data.shape[2]
-
-    def grow(self, slots: int) -> None:
-        """Make room for more conversations; those there are keep their slots."""
-        more = self.data.new_zeros((*self.data.shape[:2], slots - self.slots, *self.data.shape[3:]))
-        self.data = torch.cat([self.data, more], 2)
-
-    def copy(self, source: int, target: int, length: int) -> None:
-        """Give one slot the beginning of another's conversation."""
-        self.data[:, :, target, :length] = self.data[:, :, source, :length]
-
-
-class Transformer(nn.Module):
+class Transformer(Model):
     """Pre-norm blocks of causal attention and a GELU layer (Vaswani et al., 2017, section 3)."""
 
     def __init__(self, shape: Shape, seed: int = 0) -> None:
@@ -68,39 +47,28 @@ class Transformer(nn.Module):
         self.blocks: Iterable[_Block]
         self.blocks = nn.ModuleList(_Block(shape) for _ in range(shape.layers))  # type: ignore[assignment]
         self.norm = nn.LayerNorm(shape.width)
-        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+        self.head: nn.Linear = nn.Linear(shape.width, shape.vocabulary, bias=False)
         self._initialise(torch.Generator().manual_seed(seed))
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Logits (rows, length, vocabulary) of the token that follows each of `tokens`."""
-        positions = torch.arange(tokens.shape[1], device=tokens.device)
-        x = self._enter(tokens, positions)
-        for block in self.blocks:
-            q, k, v = block.project(x, positions)
-            x = block.finish(x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
-        logits: Tensor = self.head(self.norm(x))
-        return logits
+    @property
+    def sizes(self) -> Sizes:
+        """See `Model`."""
+        shape = self.shape
+        return Sizes(shape.layers, shape.heads, shape.width // shape.heads, shape.context)
 
-    def extend(self, tokens: Tensor, start: Tensor, slots: Tensor, cache: Cache) -> Tensor:
-        """The same for `tokens` (rows, new) that go on where their slots' conversations stand.
-
-        Row i begins at position `start[i]` of slot `slots[i]`; all earlier positions must be in
-        the cache. A row may be padded at its end.
-        """
-        steps = torch.arange(tokens.shape[1], device=tokens.device)
-        positions = (start[:, None] + steps).clamp(max=self.shape.context)
-        reach = min(int(start.max()) + tokens.shape[1], self.shape.context)
-        mask = torch.arange(reach, device=tokens.device) <= positions[..., None]
+    def hidden(self, tokens: Tensor, positions: Tensor, view: View) -> Tensor:
+        """See `Model`."""
         x = self._enter(tokens, positions)
-        for block, store in zip(self.blocks, cache.data, strict=True):
+        for layer, block in enumerate(self.blocks):
             q, k, v = block.project(x, positions)
-            store[0][slots[:, None], positions] = k.transpose(1, 2)
-            store[1][slots[:, None], positions] = v.transpose(1, 2)
-            past = store[:, slots, :reach].transpose(2, 3)
-            attended = F.scaled_dot_product_attention(q, past[0], past[1], attn_mask=mask[:, None])
-            x = block.finish(x, attended)
-        logits: Tensor = self.head(self.norm(x))
-        return logits
+            x = block.finish(x, view.attend(layer, q, k, v, None))
+        out: Tensor = self.norm(x)
+        return out
+
+    def following(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        """See `Model`. With few tokens to tell apart, all logits cost less than choosing."""
+        logits: Tensor = self.head(hidden)
+        return logits[torch.arange(len(lengths), device=lengths.device), lengths - 1]
 
     def _enter(self, tokens: Tensor, positions: Tensor) -> Tensor:
         x: Tensor = self.embed(tokens)
@@ -147,14 +115,14 @@ class _Block(nn.Module):
 class _Rope(nn.Module):
     """Rotary positions (Su et al., 2021, arXiv:2104.09864, equation 34).
 
-    Deviations: the two halves of a head are paired instead of neighbours; the base is 100, not
-    10,000, because conversations are tens of characters long.
+    Deviations: the two halves of a head are paired instead of neighbours; the base is the shape's,
+    100 where conversations are tens of characters long.
     """
 
-    def __init__(self, shape: Shape, base: float = 100.0) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
         half = shape.width // shape.heads // 2
-        speed = base ** (-torch.arange(half) / half)
+        speed = shape.base ** (-torch.arange(half) / half)
         angle = torch.arange(shape.context + 1)[:, None] * speed
         self.register_buffer("cos", angle.cos(), persistent=False)
         self.register_buffer("sin", angle.sin(), persistent=False)
@@ -167,10 +135,3 @@ class _Rope(nn.Module):
             cos, sin = cos[:, None], sin[:, None]
         left, right = x.chunk(2, -1)
         return torch.cat([left * cos - right * sin, left * sin + right * cos], -1)
-
-
-def logprobs(model: Transformer, tokens: Tensor, temperature: float = 1.0) -> Tensor:
-    """The log-prob of every token given those before it, (rows, length); 0 for the first."""
-    logits = model(tokens[:, :-1]) / temperature
-    found = logits.log_softmax(-1).gather(2, tokens[:, 1:, None])[..., 0]
-    return F.pad(found, (1, 0))

@@ -11,9 +11,8 @@ if importlib.util.find_spec("torch") is None:
 else:
     import torch
 
-    from agent_envs.baselines.grpo import Args
-    from agent_envs.baselines.imitation import Lesson
     from agent_envs.baselines.record import Record, Row
+    from agent_envs.baselines.settings import Args, Lesson
     from agent_envs.baselines.transformer import Shape, Transformer
     from agent_envs.task import Task
     from agent_envs.verdict import Verdict

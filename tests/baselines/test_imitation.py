@@ -7,15 +7,17 @@ import pytest
 import torch
 
 from agent_envs.baselines import chars, imitation
+from agent_envs.baselines.chars import Chars
 from agent_envs.baselines.imitation import (
-    Lesson,
     ask_until_two_agree,
     demonstrations,
     finetune,
     pretrain,
     transcribe,
 )
-from agent_envs.baselines.transformer import Shape, Transformer, logprobs
+from agent_envs.baselines.model import Likelihood, logprobs
+from agent_envs.baselines.settings import Lesson
+from agent_envs.baselines.transformer import Shape, Transformer
 from agent_envs.env import ToolEnv
 from agent_envs.turns import Message
 
@@ -41,7 +43,7 @@ def test_the_oracle_is_transcribed_in_the_workshops_form() -> None:
     calculator = env()
     task = calculator.tasks.split("train", 0)[0]
     shown = demonstrations(calculator, [task], "oracle", 0)
-    tokens, own = transcribe(shown[0])
+    tokens, own = transcribe(shown[0], Chars())
     gold = task.data["answer"]
     text = f"{task.prompt}B{task.prompt[:-1]}|{gold}|{gold}|"
     assert chars.decode(tokens) == text
@@ -82,13 +84,13 @@ def test_lessons_teach_and_are_a_function_of_the_seed() -> None:
     shown = demonstrations(calculator, calculator.tasks.split("train", 0)[:5], "oracle", 0)
     lesson = Lesson(40, 8, 3e-3)
     models = [Transformer(Shape(width=32), seed=1) for _ in range(3)]
-    tokens, own = (torch.tensor([x]) for x in transcribe(shown[0]))
+    tokens, own = (torch.tensor([x]) for x in transcribe(shown[0], Chars()))
     with torch.no_grad():
         before = logprobs(models[0], tokens)[own].mean()
     for model, seed in zip(models, (7, 7, 8), strict=True):
         torch.manual_seed(seed)
-        pretrain(model, Lesson(3, 4, 1e-3), seed)
-        finetune(model, lesson, shown, seed)
+        pretrain(Likelihood(model), Lesson(3, 4, 1e-3), seed)
+        finetune(Likelihood(model), lesson, shown, Chars(), seed)
     with torch.no_grad():
         assert logprobs(models[0], tokens)[own].mean() > before + 1
     assert torch.equal(models[0].head.weight, models[1].head.weight)
@@ -103,7 +105,7 @@ def test_what_the_environment_says_is_not_taught() -> None:
         for trajectory in shown:  # nothing of the teacher's comes after this
             trajectory.turns[-1].info["messages"] = [{"role": "tool", "content": content}]
         model = Transformer(Shape(width=32), seed=1)
-        finetune(model, Lesson(3, 4, 1e-3), shown, 0)
+        finetune(Likelihood(model), Lesson(3, 4, 1e-3), shown, Chars(), 0)
         weights.append(model.head.weight)
     assert torch.equal(*weights)
 

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from agent_envs.baselines.batch import Batch, collate
-from agent_envs.baselines.grpo import Args, accumulate
+from agent_envs.baselines.learning import accumulate
 from agent_envs.baselines.losses import k3, surrogate
+from agent_envs.baselines.model import Likelihood, logprobs
 from agent_envs.baselines.record import Record
-from agent_envs.baselines.transformer import Transformer, logprobs
+from agent_envs.baselines.settings import Args
+from agent_envs.baselines.transformer import Transformer
 
 Episode = Callable[..., Record]
 
@@ -32,7 +34,7 @@ ADVANTAGES = [[(i - 3) / 4, (2 - i) / 3] for i in range(8)]
 
 def gradient(model: Transformer, batch: Batch, **changes: object) -> list[Tensor]:
     model.zero_grad()
-    accumulate(model, batch, Args(**changes))  # type: ignore[arg-type]
+    accumulate(Likelihood(model), batch, Args(**changes))  # type: ignore[arg-type]
     return [p.grad.clone() for p in model.parameters() if p.grad is not None]
 
 
@@ -75,7 +77,9 @@ def test_no_observation_is_a_target(model: Transformer, records: list[Record]) -
 def test_padding_carries_no_loss(model: Transformer, records: list[Record]) -> None:
     batch = collate(records, ADVANTAGES)
     before = gradient(model, batch)
-    longer = [torch.nn.functional.pad(x, (0, 5)) for x in vars(batch).values()]
+    longer = [
+        torch.nn.functional.pad(x, (0, 5)) if x.dim() == 2 else x for x in vars(batch).values()
+    ]
     after = gradient(model, Batch(*longer))
     for a, b in zip(before, after, strict=True):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-4)
@@ -95,7 +99,7 @@ def test_fresh_weights_give_a_ratio_of_one(model: Transformer, records: list[Rec
     batch = collate(records, ADVANTAGES)
     with torch.no_grad():
         batch.old = logprobs(model, batch.tokens)
-    values = accumulate(model, batch, Args())
+    values = accumulate(Likelihood(model), batch, Args())
     assert values["ratio_off"] <= 1e-5 and values["clipped"] == 0
 
 
@@ -106,7 +110,7 @@ def test_the_loss_by_hand(model: Transformer, episode: Episode) -> None:
     with torch.no_grad():
         now = logprobs(model, batch.tokens)
     batch.old = now - torch.log(torch.tensor([[1, 1, 1.5, 0.5, 1], [1, 1, 1.1, 1, 1]]))
-    values = accumulate(model, batch, Args(clip_low=0.2, clip_high=0.28))
+    values = accumulate(Likelihood(model), batch, Args(clip_low=0.2, clip_high=0.28))
     # -min(1.5, 1.28) - min(0.5, 0.8) + 1.1, over 3 tokens
     assert values["loss"] == pytest.approx((-1.28 - 0.5 + 1.1) / 3, abs=1e-5)
     assert values["clipped"] == pytest.approx(2 / 3)
@@ -119,7 +123,7 @@ def test_every_own_token_counts_the_same(model: Transformer, episode: Episode) -
     batch = collate(pair, [[1.0], [0.0]])
     with torch.no_grad():
         batch.old = logprobs(model, batch.tokens)
-    assert accumulate(model, batch, Args())["loss"] == pytest.approx(-3 / 4, abs=1e-5)
+    assert accumulate(Likelihood(model), batch, Args())["loss"] == pytest.approx(-3 / 4, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_kl_pulls_towards_the_reference(model: Transformer, records: list[Record
 
     def step() -> float:
         optimizer.zero_grad()
-        loss = accumulate(model, batch, args, reference)["loss"]
+        loss = accumulate(Likelihood(model), batch, args, Likelihood(reference))["loss"]
         optimizer.step()
         return loss
 

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from agent_envs.baselines import chars
-from agent_envs.baselines.policy import CharPolicy
+from agent_envs.baselines.chars import Chars
+from agent_envs.baselines.model import logprobs
+from agent_envs.baselines.policy import TokenPolicy
 from agent_envs.baselines.record import Record
-from agent_envs.baselines.transformer import Shape, Transformer, logprobs
+from agent_envs.baselines.transformer import Shape, Transformer
 from agent_envs.env import ToolEnv
 from agent_envs.policy import Messages
 from agent_envs.rollout import rollout
@@ -29,13 +31,13 @@ def tasks() -> list[Task]:
 
 
 def play(
-    policy: CharPolicy, tasks: list[Task], workers: int = 16, branch: int | None = None
+    policy: TokenPolicy, tasks: list[Task], workers: int = 16, branch: int | None = None
 ) -> tuple[list[Trajectory], list[Record]]:
     played = rollout(ENV, policy, tasks, group=3, workers=workers, branch=branch, seed=5)
     return played, [policy.record(trajectory) for trajectory in played]
 
 
-def answer(policy: CharPolicy, key: Hashable, messages: Messages) -> Action:
+def answer(policy: TokenPolicy, key: Hashable, messages: Messages) -> Action:
     """Ask one conversation and wait."""
     policy.submit(key, messages)
     for _ in range(100):
@@ -49,7 +51,7 @@ def answer(policy: CharPolicy, key: Hashable, messages: Messages) -> Action:
 def test_fresh_weights_give_a_ratio_of_one(
     model: Transformer, tasks: list[Task], temperature: float
 ) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(1, temperature=temperature)
     _, records = play(policy, tasks, branch=1)
     assert max(len(r.rewards) for r in records) > 1
@@ -64,7 +66,7 @@ def test_fresh_weights_give_a_ratio_of_one(
 
 
 def test_text_and_tokens_are_the_same_thing(model: Transformer, tasks: list[Task]) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(2)
     played, records = play(policy, tasks)
     for trajectory, record in zip(played, records, strict=True):
@@ -78,7 +80,7 @@ def test_text_and_tokens_are_the_same_thing(model: Transformer, tasks: list[Task
 def test_who_else_waits_makes_no_difference(model: Transformer, tasks: list[Task]) -> None:
     rows = []
     for workers in (1, 5, 16):
-        policy = CharPolicy(model)
+        policy = TokenPolicy(model, Chars())
         policy.begin(3)
         rows.append([(r.row.tokens, r.row.own) for r in play(policy, tasks, workers)[1]])
     assert rows[0] == rows[1] == rows[2]
@@ -87,7 +89,7 @@ def test_who_else_waits_makes_no_difference(model: Transformer, tasks: list[Task
 def test_episodes_of_a_group_differ_and_a_seed_repeats_them(
     model: Transformer, tasks: list[Task]
 ) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     drawn = []
     for seed in (4, 4, 5):
         policy.begin(seed)
@@ -97,7 +99,7 @@ def test_episodes_of_a_group_differ_and_a_seed_repeats_them(
 
 
 def test_a_turn_costs_its_new_tokens_only(model: Transformer) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(0, temperature=0.0)
     talk: Messages = [{"role": "user", "content": "23+45="}]
     for _ in range(3):
@@ -115,7 +117,7 @@ def test_a_turn_costs_its_new_tokens_only(model: Transformer) -> None:
 
 
 def test_a_branch_goes_on_from_its_parents_tokens(model: Transformer, tasks: list[Task]) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(6)
     _, records = play(policy, tasks, branch=2)
     by_id = {record.episode_id: record for record in records}
@@ -132,7 +134,7 @@ def test_a_branch_goes_on_from_its_parents_tokens(model: Transformer, tasks: lis
 def test_a_branch_reads_nothing_of_its_parents_past_again(
     model: Transformer, tasks: list[Task]
 ) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     read = []
     for branch in (None, 1):
         policy.begin(6)
@@ -148,7 +150,7 @@ def test_a_place_in_the_cache_that_was_given_away_costs_only_time(
 ) -> None:
     drawn, read = [], []
     for slots in (256, 1):
-        policy = CharPolicy(model, slots=slots)
+        policy = TokenPolicy(model, Chars(), slots=slots)
         policy.begin(6)
         drawn.append([r.row.tokens for r in play(policy, tasks, workers=2, branch=1)[1]])
         read.append(policy.fed)
@@ -156,7 +158,7 @@ def test_a_place_in_the_cache_that_was_given_away_costs_only_time(
 
 
 def test_a_prompt_that_was_read_is_not_read_again(model: Transformer) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(0)
     prompt = [{"role": "user", "content": "23+45="}]
     first = answer(policy, "a", prompt)
@@ -168,7 +170,7 @@ def test_a_prompt_that_was_read_is_not_read_again(model: Transformer) -> None:
 
 
 def test_greedy_takes_the_likeliest(model: Transformer) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(0, temperature=0.0)
     action = answer(policy, "k", [{"role": "user", "content": "23+45="}])
     assert action.sample is not None
@@ -180,7 +182,7 @@ def test_greedy_takes_the_likeliest(model: Transformer) -> None:
 
 def test_sampling_follows_the_probabilities() -> None:
     model = Transformer(Shape(width=32), seed=0)
-    policy = CharPolicy(model, turn_limit=1)
+    policy = TokenPolicy(model, Chars(), turn_limit=1)
     policy.begin(0)
     count, prompt = 4000, [{"role": "user", "content": "1+1="}]
     for key in range(count):
@@ -197,7 +199,7 @@ def test_sampling_follows_the_probabilities() -> None:
 def test_a_turn_that_never_ends_is_cut(model: Transformer) -> None:
     with torch.no_grad():
         model.head.weight[chars.END] = -5 * model.head.weight.sum(0)
-    policy = CharPolicy(model, turn_limit=7)
+    policy = TokenPolicy(model, Chars(), turn_limit=7)
     policy.begin(0)
     for key in range(20):
         action = answer(policy, key, [{"role": "user", "content": "23+45="}])
@@ -209,7 +211,7 @@ def test_a_turn_that_never_ends_is_cut(model: Transformer) -> None:
 
 def test_a_full_context_ends_the_episode() -> None:
     model = Transformer(Shape(width=32, context=12), seed=0)
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(0)
     action = answer(policy, "k", [{"role": "user", "content": "1+1=" * 3}])
     assert action.cut and action.text == "" and action.sample is not None
@@ -220,7 +222,7 @@ def test_a_full_context_ends_the_episode() -> None:
 
 
 def test_a_slot_is_free_again_when_its_episode_has_ended(model: Transformer) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(0)
     first = answer(policy, "a", [{"role": "user", "content": "23+45="}])
     policy.cancel("a")
@@ -232,7 +234,7 @@ def test_a_slot_is_free_again_when_its_episode_has_ended(model: Transformer) -> 
 
 
 def test_a_cancelled_turn_is_not_answered(model: Transformer) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(0)
     policy.submit("a", [{"role": "user", "content": "23+45="}])
     policy.cancel("a")
@@ -244,7 +246,7 @@ def test_text_outside_the_alphabet_costs_its_own_episode(model: Transformer) -> 
     tasks = [
         Task(str(i), "train", text, {"answer": "2"}) for i, text in enumerate(["1+1=", "1*1="])
     ]
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     fine, strange = rollout(ENV, policy, tasks)
     assert fine.valid and strange.end_reason == "policy_error"
     assert strange.error is not None and "no characters ['*']" in strange.error
@@ -252,7 +254,7 @@ def test_text_outside_the_alphabet_costs_its_own_episode(model: Transformer) -> 
 
 
 def test_a_conversation_that_was_changed_is_refused(model: Transformer) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     talk: Messages = [{"role": "user", "content": "23+45="}]
     action = answer(policy, "k", talk)
     talk += [{"role": "assistant", "content": f"{action.text}7"}, {"role": "tool", "content": "6|"}]
@@ -262,7 +264,7 @@ def test_a_conversation_that_was_changed_is_refused(model: Transformer) -> None:
 
 def test_what_others_said_is_read_as_text(model: Transformer) -> None:
     """A conversation from elsewhere, with turns that this policy has not sampled."""
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(0, temperature=0.0)
     talk = [("user", "23+45="), ("assistant", "B23+45|"), ("tool", "68|")]
     action = answer(policy, "k", [{"role": role, "content": text} for role, text in talk])

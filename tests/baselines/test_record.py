@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.baselines.policy import CharPolicy
+from agent_envs.baselines.chars import Chars
+from agent_envs.baselines.policy import TokenPolicy
 from agent_envs.baselines.record import NOT_OURS, Record, Row
 from agent_envs.baselines.transformer import Shape, Transformer
 from agent_envs.env import ToolEnv
@@ -72,7 +73,7 @@ def test_a_row_that_does_not_fit_is_refused(
 
 
 def test_record_says_all_of_an_episode(model: Transformer) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     policy.begin(1, version=7)
     env = gymnasium.make(ENV)
     assert isinstance(env, ToolEnv)
@@ -92,7 +93,7 @@ def test_record_says_all_of_an_episode(model: Transformer) -> None:
 
 
 def test_tokens_that_were_not_sampled_are_refused(model: Transformer) -> None:
-    policy = CharPolicy(model)
+    policy = TokenPolicy(model, Chars())
     trajectory = _episode(policy)
     sample = trajectory.turns[0].action.sample
     assert sample is not None
@@ -101,7 +102,7 @@ def test_tokens_that_were_not_sampled_are_refused(model: Transformer) -> None:
         policy.record(trajectory)
 
 
-class Slow(CharPolicy):
+class Slow(TokenPolicy):
     """Never answers after its first turn, so that rollout ends the episode."""
 
     answers = 0
@@ -114,7 +115,7 @@ class Slow(CharPolicy):
 
 
 def test_a_turn_played_for_want_of_time_carries_no_tokens(model: Transformer) -> None:
-    policy = Slow(model)
+    policy = Slow(model, Chars())
     policy.begin(3)
     trajectory = _episode(policy, episode_deadline=0.5)
     assert trajectory.end_reason == "deadline" and trajectory.valid
@@ -124,7 +125,7 @@ def test_a_turn_played_for_want_of_time_carries_no_tokens(model: Transformer) ->
     assert start == end == len(made.row.tokens)
 
 
-class Failing(CharPolicy):
+class Failing(TokenPolicy):
     """Breaks in its second turn."""
 
     turns = 0
@@ -137,7 +138,7 @@ class Failing(CharPolicy):
 
 
 def test_what_was_sampled_and_never_played_is_left_out(model: Transformer) -> None:
-    policy = Failing(model)
+    policy = Failing(model, Chars())
     policy.begin(3)
     trajectory = _episode(policy)
     assert trajectory.end_reason == "policy_error"
@@ -150,11 +151,11 @@ def test_what_was_sampled_and_never_played_is_left_out(model: Transformer) -> No
 def test_an_episode_that_never_began_is_an_empty_record() -> None:
     task = Task("t", "train", "1+1=")
     trajectory = Trajectory("0.0", "0", task, 1, [], end_reason="infrastructure")
-    made = CharPolicy(Transformer(Shape(width=32))).record(trajectory)
+    made = TokenPolicy(Transformer(Shape(width=32)), Chars()).record(trajectory)
     assert not made.valid and made.rewards == [] and made.row.tokens == []
 
 
-def _episode(policy: CharPolicy, **limits: float) -> Trajectory:
+def _episode(policy: TokenPolicy, **limits: float) -> Trajectory:
     env = gymnasium.make(ENV)
     assert isinstance(env, ToolEnv)
     found = rollout(env, policy, [env.tasks.split("train", 0)[0]], seed=4, **limits)[0]  # type: ignore[arg-type]

@@ -15,8 +15,9 @@ import torch
 
 from agent_envs.baselines import checkpoint
 from agent_envs.baselines.credit import TurnValues
-from agent_envs.baselines.grpo import Args, Run, train
+from agent_envs.baselines.grpo import Run, train
 from agent_envs.baselines.record import Record
+from agent_envs.baselines.settings import Args
 from agent_envs.baselines.train import main
 from agent_envs.envs.calculator.env import CalculatorChars
 from agent_envs.errors import BackendUnavailable
@@ -171,9 +172,9 @@ def test_the_search_for_mixed_groups_has_an_end(run: Run, episode: Callable[...,
     draws = played_by(run, lambda n: 4 * (n % 2), episode)
     kept, values = run.play(1)
     assert kept == [] and draws == [2, 2, 2] and values["groups"] == 0
-    before = run.model.head.weight.clone()
+    before = run.model.weight.clone()
     assert "loss" not in run.update(1)
-    assert torch.equal(before, run.model.head.weight), "nothing to learn from, nothing learned"
+    assert torch.equal(before, run.model.weight), "nothing to learn from, nothing learned"
 
 
 def test_draws_of_an_update_have_different_tasks(run: Run, episode: Callable[..., Record]) -> None:

@@ -4,8 +4,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
-from agent_envs.baselines.transformer import Cache, Shape, Transformer, logprobs
+from agent_envs.baselines.attention import Cache, Onward
+from agent_envs.baselines.model import logprobs
+from agent_envs.baselines.transformer import Shape, Transformer
+
+
+@torch.no_grad()
+def extend(
+    model: Transformer, tokens: Tensor, start: list[int], slots: list[int], cache: Cache
+) -> Tensor:
+    """Logits after each of some new tokens."""
+    view = Onward(cache, start, slots, tokens.shape[1])
+    logits: Tensor = model.head(model.hidden(tokens, view.positions, view))
+    return logits
 
 
 @st.composite
@@ -28,7 +41,7 @@ def test_cache_equals_full_forward(
     model = Transformer(Shape(width=32, positions=positions), seed=1)
     count = len(rounds[0])
     slots = data.draw(st.permutations(range(count + 2)))[:count]
-    cache = Cache(model.shape, count + 2, torch.device("cpu"))
+    cache = Cache(model.sizes, count + 2, model.weight)
     told: list[list[int]] = [[] for _ in range(count)]
     for news in rounds:
         rows = [i for i, new in enumerate(news) if new]
@@ -36,10 +49,8 @@ def test_cache_equals_full_forward(
             continue
         width = max(len(news[i]) for i in rows)
         padded = torch.tensor([news[i] + [16] * (width - len(news[i])) for i in rows])
-        start = torch.tensor([len(told[i]) for i in rows])
-        at = torch.tensor([slots[i] for i in rows])
-        with torch.no_grad():
-            got = model.extend(padded, start, at, cache)
+        start, at = [len(told[i]) for i in rows], [slots[i] for i in rows]
+        got = extend(model, padded, start, at, cache)
         for place, i in enumerate(rows):
             told[i] += news[i]
             with torch.no_grad():
@@ -49,12 +60,11 @@ def test_cache_equals_full_forward(
 
 def test_a_grown_cache_keeps_its_conversations(model: Transformer) -> None:
     tokens = torch.randint(17, (2, 9), generator=torch.Generator().manual_seed(0))
-    cache = Cache(model.shape, 2, torch.device("cpu"))
-    slots = torch.tensor([1, 0])
+    cache = Cache(model.sizes, 2, model.weight)
     with torch.no_grad():
-        model.extend(tokens[:, :5], torch.tensor([0, 0]), slots, cache)
+        extend(model, tokens[:, :5], [0, 0], [1, 0], cache)
         cache.grow(7)
-        rest = model.extend(tokens[:, 5:], torch.tensor([5, 5]), slots, cache)
+        rest = extend(model, tokens[:, 5:], [5, 5], [1, 0], cache)
         torch.testing.assert_close(rest, model(tokens)[:, 5:], atol=2e-5, rtol=1e-5)
     assert cache.slots == 7
 
@@ -63,12 +73,12 @@ def test_a_conversation_may_fill_the_context_while_another_is_padded(model: Tran
     context = model.shape.context
     generator = torch.Generator().manual_seed(0)
     long = torch.randint(17, (1, context), generator=generator)
-    cache = Cache(model.shape, 2, torch.device("cpu"))
+    cache = Cache(model.sizes, 2, model.weight)
     with torch.no_grad():
-        model.extend(long[:, :-1], torch.tensor([0]), torch.tensor([0]), cache)
+        extend(model, long[:, :-1], [0], [0], cache)
         last = int(long[0, -1])
         both = torch.tensor([[last] + [(last + 1) % 17] * 3, [1] * 4])
-        got = model.extend(both, torch.tensor([context - 1, 0]), torch.tensor([0, 1]), cache)
+        got = extend(model, both, [context - 1, 0], [0, 1], cache)
         torch.testing.assert_close(got[0, 0], model(long)[0, -1], atol=2e-5, rtol=1e-5)
 
 

@@ -1,0 +1,150 @@
+"""What a position of a conversation sees: the ways in which a model may read.
+
+A view gets the queries, keys and values of each layer, as (rows, heads, new, width), and gives what
+they attend to in the same shape. There may be fewer heads of keys than of queries.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a cache has to know of a model."""
+
+    layers: int
+    heads: int
+    """Of keys and values."""
+    width: int
+    """Of a head."""
+    context: int
+    """The longest conversation, in tokens."""
+
+
+class View(Protocol):
+    """A way to read."""
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+        """What the new positions see in a layer; `scale` None is 1 / sqrt(width)."""
+
+
+class Whole:
+    """Every row from its beginning; a position sees all that come before it."""
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+        """See `View`."""
+        shared = q.shape[1] != k.shape[1]
+        return F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, scale=scale, enable_gqa=shared
+        )
+
+
+class Prompts(Whole):
+    """The same, and what was read is kept for `Behind`."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[Tensor, Tensor]] = []
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+        """See `View`."""
+        self.kept.append((k, v))
+        return super().attend(layer, q, k, v, scale)
+
+
+class Behind:
+    """Rows that go on behind prompts which were read once; gradients reach the prompts."""
+
+    def __init__(self, prompts: Prompts, rows: Tensor, lengths: Tensor, new: int) -> None:
+        """Row i goes on behind the first `lengths[i]` tokens of prompt `rows[i]`."""
+        self.prompts, self.rows = prompts, rows
+        longest = prompts.kept[0][0].shape[2]
+        steps = torch.arange(max(longest, new), device=rows.device)
+        before = (steps[:longest] < lengths[:, None])[:, None].expand(-1, new, -1)
+        among = (steps[:new] <= steps[:new, None]).expand(len(rows), -1, -1)
+        self.mask = torch.cat([before, among], -1)[:, None]
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+        """See `View`."""
+        first_k, first_v = self.prompts.kept[layer]
+        k, v = torch.cat([first_k[self.rows], k], 2), torch.cat([first_v[self.rows], v], 2)
+        return _masked(q, k, v, self.mask, scale)
+
+
+class Cache:
+    """Keys and values of many conversations: a slot each, with one more place that is never read.
+
+    What a row was padded with lands in that place, or behind the row's end, where it is
+    overwritten before anything looks at it.
+    """
+
+    def __init__(self, sizes: Sizes, slots: int, like: Tensor) -> None:
+        """`like`: a tensor of the device and the type that are wanted."""
+        size = (sizes.layers, 2, slots, sizes.context + 1, sizes.heads, sizes.width)
+        self.data = torch.zeros(size, device=like.device, dtype=like.dtype)
+        self.context = sizes.context
+
+    @property
+    def slots(self) -> int:
+        """How many conversations fit."""
+        return self.data.shape[2]
+
+    def grow(self, slots: int) -> None:
+        """Make room for more conversations; those there are keep their slots."""
+        more = self.data.new_zeros((*self.data.shape[:2], slots - self.slots, *self.data.shape[3:]))
+        self.data = torch.cat([self.data, more], 2)
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Give one slot the beginning of another's conversation."""
+        self.data[:, :, target, :length] = self.data[:, :, source, :length]
+
+
+class Onward:
+    """Rows that go on where the conversations of their slots stand; the cache grows by them.
+
+    Row i begins at position `start[i]` of slot `slots[i]`; all earlier positions must be in the
+    cache. A row may be padded at its end, and one that starts at the context's end leaves no trace.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        start: Sequence[int],
+        slots: Sequence[int],
+        new: int,
+        reach: int = 0,
+    ) -> None:
+        """`reach`: up to where anybody looks; 0 for the end of the longest."""
+        self.cache, device = cache, cache.data.device
+        self.reach = reach or min(max(start) + new, cache.context)
+        begin = torch.tensor(start, device=device)[:, None]
+        self.positions = (begin + torch.arange(new, device=device)).clamp(max=cache.context)
+        self.mask = (torch.arange(self.reach, device=device) <= self.positions[..., None])[:, None]
+        self.slots = torch.tensor(slots, device=device)
+        self.rows: Tensor | slice = self.slots
+        if list(slots) == list(range(slots[0], slots[0] + len(slots))):
+            self.rows = slice(slots[0], slots[0] + len(slots))  # neighbours are read in place
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+        """See `View`."""
+        store = self.cache.data[layer]
+        store[0][self.slots[:, None], self.positions] = k.transpose(1, 2)
+        store[1][self.slots[:, None], self.positions] = v.transpose(1, 2)
+        past = store[:, self.rows, : self.reach].transpose(2, 3)
+        return _masked(q, past[0], past[1], self.mask, scale)
+
+
+def _masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float | None) -> Tensor:
+    """Attention under a mask (rows, 1, new, past). Queries that share a head of keys become more
+    queries of that head, so that no key is copied."""
+    rows, heads, new, width = q.shape
+    times = heads // k.shape[1]
+    if times > 1:
+        q = q.reshape(rows, k.shape[1], times * new, width)
+        mask = mask.repeat(1, 1, times, 1)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    return out.reshape(rows, heads, new, width) if times > 1 else out

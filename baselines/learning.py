@@ -1,0 +1,91 @@
+"""The gradient: of all own tokens of all processes, however they are cut into parts."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from agent_envs.baselines.batch import Batch, nothing
+from agent_envs.baselines.losses import LOSSES, Clip, k3, ratios, truncated, unbiased_kl
+from agent_envs.baselines.model import Likelihood
+from agent_envs.baselines.processes import Processes
+from agent_envs.baselines.settings import Args
+
+KL_GRADIENTS = ("k3", "unbiased")
+
+
+def accumulate(
+    model: Likelihood,
+    batch: Batch,
+    args: Args,
+    reference: Likelihood | None = None,
+    size: float | None = None,
+    processes: Processes | None = None,
+) -> dict[str, float]:
+    """Add the gradient of the loss: the sum over own tokens, divided by `size`, which is their
+    number on all processes if it is not given. `args.rows` rows are in memory at once.
+
+    Returns the loss, the share of tokens whose ratio is out of bounds, and the furthest ratio, on
+    all processes.
+    """
+    alone = processes or Processes(count=1)
+    size = size or alone.total(float(batch.own.sum()))
+    loss, clipped, furthest = 0.0, 0.0, 0.0
+    for part in in_step(list(batch.parts(args.rows)), alone):
+        with computing(args):
+            new = model(part)
+            mean = _terms(new, part, args, reference)[part.own].sum() / size
+        torch.autograd.backward(mean * alone.count)  # FSDP takes the mean over processes
+        off = (ratios(new.detach(), part.old) - 1)[part.own]
+        outside = (off < -args.clip_low) | (off > args.clip_high)
+        loss, clipped = loss + mean.item(), clipped + outside.sum().item()
+        furthest = max([furthest, *off.abs().tolist()])
+    found = alone.gather((loss, clipped, furthest))
+    losses, outsides, furthests = zip(*found, strict=True)
+    count = alone.total(float(batch.own.sum()))
+    return {
+        "loss": sum(losses),
+        "clipped": sum(outsides) / count,
+        "ratio_off": max(furthests),
+    }
+
+
+def _terms(new: Tensor, part: Batch, args: Args, reference: Likelihood | None) -> Tensor:
+    """The loss of every token, (rows, length)."""
+    bounds = Clip(args.clip_low, args.clip_high, args.clip_dual)
+    terms = LOSSES[args.loss](new, part.old, part.advantages, part.own, bounds) * part.weights
+    if reference is None:
+        return terms
+    with torch.no_grad():
+        known = reference(part)
+    if args.kl_gradient == "k3":
+        return terms + args.kl * k3(new, known)
+    return terms + args.kl * unbiased_kl(new, known, part.old)
+
+
+@torch.no_grad()
+def corrected(model: Likelihood, batch: Batch, args: Args, processes: Processes) -> Batch:
+    """The batch with the learner's own log-probs in place of the sampler's, and its tokens weighed
+    by how much these differ."""
+    with computing(args):
+        found = [model(part) for part in in_step(list(batch.parts(args.rows)), processes)]
+    old = torch.cat(found[: -(-len(batch.tokens) // args.rows)])
+    return replace(batch, old=old, weights=batch.weights * truncated(old, batch.old, args.tis))
+
+
+def in_step(parts: Sequence[Batch], processes: Processes) -> list[Batch]:
+    """As many parts as the process with most has: those that a spread model has to be read with,
+    since all processes read together."""
+    missing = max(processes.gather(len(parts))) - len(parts)
+    return [*parts, *[nothing(str(parts[0].tokens.device))] * missing]
+
+
+@contextlib.contextmanager
+def computing(args: Args) -> Iterator[None]:
+    """Matrix products in the precision that is wanted."""
+    kind = args.device.partition(":")[0]
+    wanted = args.precision != "float32"
+    with torch.autocast(kind, getattr(torch, args.precision) if wanted else None, enabled=wanted):
+        yield

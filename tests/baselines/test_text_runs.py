@@ -1,0 +1,207 @@
+"""Runs of models that read text: from scratch and from `transformers`, stopped and gone on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from agent_envs.baselines import checkpoint
+from agent_envs.baselines.grpo import Run, train
+from agent_envs.baselines.model import Model
+from agent_envs.baselines.presets import PRESETS
+from agent_envs.baselines.settings import Args, Lesson, Player
+from agent_envs.baselines.shaping import Shaping
+from agent_envs.baselines.train import configure, main
+
+pytest.importorskip("tokenizers", reason="pip install '.[hf]'")
+transformers = pytest.importorskip("transformers", reason="pip install '.[hf]'")
+
+from agent_envs.baselines import export  # noqa: E402
+from tests.baselines.test_players import qwen, tokenizer  # noqa: E402
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A folder as one downloads it."""
+    folder = tmp_path / "published"
+    made = tokenizer()
+    qwen(len(made)).save_pretrained(folder)
+    made.save_pretrained(folder)
+    return folder
+
+
+def small(**changes: Any) -> Args:
+    """A run of a second or two, in which there is something to learn."""
+    settings: dict[str, Any] = {
+        "env": "agent/Calculator-v0",
+        "policy": Player(kind="bpe", vocabulary=330),
+        "positions": "rope",
+        "width": 32,
+        "context": 160,
+        "tool_docs": False,
+        "worksheets": Lesson(2, 4, 1e-3),
+        "demonstrations": Lesson(3, 4, 1e-3),
+        "shown": 4,
+        "max_turns": 2,
+        "updates": 3,
+        "tasks": 2,
+        "group": 3,
+        "turn_limit": 10,
+        "share": 8,
+        "slots": 0,
+        "evaluate_every": 9,
+        "checkpoint_every": 1,
+        "shaping": Shaping(overlong=-1.0, limit=24, soft=24),
+    }
+    return Args(**(settings | changes))
+
+
+def numbers(out: Path) -> list[dict[str, float]]:
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if not k.startswith("seconds")} for row in rows]
+
+
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    saved = torch.load(out / checkpoint.NAME, weights_only=True)
+    found: dict[str, torch.Tensor] = saved["parts"]["learner"]["weights"]
+    return found
+
+
+@pytest.mark.parametrize("kind", ["bpe", "lora"])
+def test_a_run_that_stopped_goes_on_as_if_it_had_not(
+    kind: str, tmp_path: Path, published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes: dict[str, Any] = {"kl": 0.01, "curriculum": "uncertain", "draws": 1}
+    if kind == "lora":
+        changes["policy"] = Player(kind="hf", path=str(published), lora=2)
+        changes["demonstrations"] = changes["worksheets"] = Lesson(0, 1, 1e-3)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train(small(**changes), whole, quiet=True)
+    with monkeypatch.context() as patch:
+        update = Run.update
+
+        def stop(self: Run, number: int) -> dict[str, float]:
+            if number == 3:
+                raise KeyboardInterrupt
+            return update(self, number)
+
+        patch.setattr(Run, "update", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(small(**changes), broken, quiet=True)
+    train(small(**changes), broken, resume=True, quiet=True)
+    assert numbers(broken) == numbers(whole)
+    assert all(row["grad_norm"] > 0 and row["ratio_off"] <= 1e-4 for row in numbers(whole)[1:])
+    one, two = weights(whole), weights(broken)
+    assert one.keys() == two.keys() and all(torch.equal(one[k], two[k]) for k in one)
+    if kind == "lora":
+        assert all("lora" in name for name in one)
+
+
+def test_a_killed_process_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
+    """Killed wherever it is, some time after its first checkpoint."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    sets = ["width=32", "worksheets.steps=2", "demonstrations.steps=2", "shown=4", "tasks=2"]
+    sets += ["group=3", "draws=1", "examination=0", "checkpoint_every=1", "evaluate_every=50"]
+    sets += ["updates=9", "turn_limit=8", "max_turns=2", "shaping.overlong=-1", "shaping.limit=16"]
+    flags = [flag for change in (*sets, "shaping.soft=16") for flag in ("--set", change)]
+    command = ["calculator", *flags, "--out"]
+    program = [sys.executable, "-W", "ignore", "-m", "agent_envs.baselines.train"]
+    process = subprocess.Popen([*program, *command, str(broken)], stderr=subprocess.DEVNULL)
+    while not (broken / checkpoint.NAME).exists() and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+    assert main([*command, str(whole)]) == main([*command, str(broken), "--resume"]) == 0
+    assert numbers(broken) == numbers(whole) and len(numbers(whole)) == 10
+    one, two = weights(whole), weights(broken)
+    assert all(torch.equal(one[k], two[k]) for k in one)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "hf", "lora"])
+def test_an_exported_model_is_the_model(kind: str, tmp_path: Path, published: Path) -> None:
+    changes: dict[str, Any] = {"updates": 1, "export": True}
+    if kind != "bpe":
+        rank = 2 if kind == "lora" else 0
+        changes["policy"] = Player(kind="hf", path=str(published), lora=rank)
+        changes["worksheets"] = Lesson(0, 1, 1e-3)
+    train(small(**changes), tmp_path / "run", quiet=True)
+    folder = tmp_path / "run" / "model"
+    assert list(folder.glob("*.safetensors"))
+    again: Model | Any
+    if kind == "bpe":
+        again = export.load(folder)
+        saved = again.state_dict()
+        wanted = {k.removeprefix("model."): v for k, v in weights(tmp_path / "run").items()}
+    elif kind == "hf":
+        again = transformers.AutoModelForCausalLM.from_pretrained(folder)
+        saved = again.state_dict()
+        wanted = {k.removeprefix("model.inner."): v for k, v in weights(tmp_path / "run").items()}
+    else:
+        from safetensors.torch import load_file
+
+        saved = {
+            k.replace(".default", ""): v
+            for k, v in load_file(next(folder.glob("adapter*.safetensors"))).items()
+        }
+        wanted = {
+            k.removeprefix("model.inner.").replace(".default", ""): v
+            for k, v in weights(tmp_path / "run").items()
+        }
+    assert wanted and all(torch.equal(saved[name], wanted[name]) for name in wanted)
+    assert (folder / "tokenizer.json").exists()
+
+
+def test_half_precision_and_a_correction_for_it() -> None:
+    """The sampler's weights are another copy; tokens are weighed by how far it is off."""
+    with Run(small(precision="bfloat16", tis=2.0, draws=1)) as run:
+        run.imitate()
+        assert run.copy is not None and run.copy.model.weight.dtype == torch.bfloat16
+        assert run.model.weight.dtype == torch.float32
+        for number in (1, 2):
+            before = run.copy.model.weight.clone()
+            values = run.update(number)
+            assert values["grad_norm"] > 0 and values["ratio_off"] == 0
+            assert not torch.equal(before, run.copy.model.weight)
+
+
+@pytest.mark.parametrize("loss", ["dual_clip", "cispo", "gspo"])
+def test_every_loss_runs(loss: str) -> None:
+    with Run(small(loss=loss, constant=30, kl=0.1, kl_gradient="unbiased", rows=2)) as run:
+        run.imitate()
+        values = run.update(1)
+        assert values["ratio_off"] <= 1e-4 and values["grad_norm"] > 0
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_is_one(preset: str) -> None:
+    args = configure(preset)
+    assert args.updates == 40
+    assert args.turn_limit < args.context
+
+
+def test_a_short_name_for_the_kind_of_policy() -> None:
+    args = configure("sql", ["policy=hf", "policy.path=there", "policy.native_tools=true"])
+    assert (args.policy.kind, args.policy.path, args.policy.native_tools) == ("hf", "there", True)
+    assert args.tool_docs and args.worksheets.steps == args.demonstrations.steps == 0
+    assert configure("sql", ["policy=hf", "policy.path=x", "rows=3"]).rows == 3
+    assert configure("sql").policy.kind == "bpe", "presets do not change"
+    for wrong in (["policy=gpt"], ["policy=hf"], ["policy.native_tools=perhaps"], ["loss=luck"]):
+        with pytest.raises(ValueError, match="policy|loss|of type"):
+            configure("sql", wrong)
+
+
+def test_a_model_that_is_not_there_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    sets = ["--set", "policy=hf", "--set", f"policy.path={tmp_path / 'nowhere'}"]
+    assert main(["calculator", "--out", str(tmp_path / "run"), *sets]) == 2
+    assert "nowhere" in capsys.readouterr().err
