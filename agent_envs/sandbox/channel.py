@@ -165,7 +165,10 @@ class Channel:
 
     def _follow(self, reader: "Reader", deadline: float) -> dict[str, Any]:
         poll = select.poll()
-        for fd in (*reader.names, self.sock.fileno()):
+        control = self.sock.fileno()
+        if control < 0:  # closed from another thread since the call was sent
+            raise SessionLost
+        for fd in (*reader.names, control):
             poll.register(fd, select.POLLIN)
         told = False
         while (left := deadline - time.monotonic()) > 0:

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_envs.errors import BackendUnavailable
@@ -42,6 +42,8 @@ values = st.recursive(
 )
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(values)
 def test_values_cross_as_they_are(value: Any) -> None:
     assert same(unpack(json.loads(json.dumps(pack(value)))), value)
