@@ -161,12 +161,12 @@ def test_adversarial_tasks_have_a_twist_each_and_others_none() -> None:
 @pytest.mark.parametrize("name", sites.names())
 def test_injected_text_and_twins_are_in_the_world(name: str) -> None:
     site = sites.get(name)
-    for twist in (site.inject, site.twin):
+    for twist in (site.world.inject, site.world.twin):
         with closing(site.create(1, NONCE)) as db, closing(site.create(1, NONCE)) as plain:
             twist(db, 0)
             told = difference(db, plain)
             assert len(told) > 4
-            assert twist != site.inject or "NOTICE TO AUTOMATED ASSISTANTS" in "".join(told)
+            assert twist != site.world.inject or "NOTICE TO AUTOMATED ASSISTANTS" in "".join(told)
 
 
 def test_the_same_tasks_and_worlds_in_another_process() -> None:

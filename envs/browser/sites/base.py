@@ -12,6 +12,7 @@ import random
 import re
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 from agent_envs.envs.browser.sites.database import (
     SCHEMA,
@@ -40,12 +41,29 @@ _SHUT = "Sign in needed", "This browser is not signed in here."
 _FOREIGN = "Refused", "This form was sent from another site."
 
 
+class World(Protocol):
+    """What a site's module `world` has."""
+
+    SCHEMA: str
+    """The SQL of its tables."""
+
+    def seed(self, db: Database, rng: random.Random) -> None:
+        """Fill an empty database whose tables are there."""
+
+    def inject(self, db: Database, target: int) -> None:
+        """Put text that gives the reader other orders into the thing `target` and many others."""
+
+    def twin(self, db: Database, target: int) -> None:
+        """Add things that are nearly `target` (0: nearly many), and are never what is wanted."""
+
+
 class Site:
-    """A site. Subclasses set the attributes, fill a database in `seed`, and list their routes."""
+    """A site. Subclasses set the attributes; what fills its database is its `world`."""
 
     name: str
     title: str
-    schema: str
+    world: World
+    """Its tables and what is in them: the folder's module `world`."""
     routes: tuple[Route, ...]
     menu: tuple[tuple[str, str], ...]
     """Links of every page: text and path."""
@@ -55,18 +73,6 @@ class Site:
     """Kinds of events that others would have seen, so that undoing them later does not count."""
     user = 1
     user_name = ""
-
-    def seed(self, db: Database, rng: random.Random) -> None:
-        """Fill an empty database whose tables are there."""
-        raise NotImplementedError
-
-    def inject(self, db: Database, target: int) -> None:
-        """Put text that gives the reader other orders into the thing `target` and many others."""
-        raise NotImplementedError
-
-    def twin(self, db: Database, target: int) -> None:
-        """Add things that are nearly `target` (0: nearly many), and are never what is wanted."""
-        raise NotImplementedError
 
     def create(self, seed: int, nonce: bytes) -> Database:
         """The site's database in the world of that seed, with the episode's user signed in.
@@ -175,12 +181,12 @@ def _world(site: Site, seed: int) -> bytes:
     """A new database of a site, seeded."""
     db = connect(b"")
     try:
-        db.executescript(f"BEGIN; {SCHEMA} {site.schema} COMMIT;")
+        db.executescript(f"BEGIN; {SCHEMA} {site.world.SCHEMA} COMMIT;")
         rng = random.Random(derive("site", site.name, seed))
         start = (rng.randrange(7, 340) * 24 + 9) * 60
         db.execute("BEGIN")
         db.execute("INSERT INTO clock VALUES (?, ?)", (start, start))
-        site.seed(db, rng)
+        site.world.seed(db, rng)
         db.execute("COMMIT")
         return db.serialize()
     finally:

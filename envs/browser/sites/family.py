@@ -123,9 +123,9 @@ class Family:
         self.prepare(db, args)
         target = args.get("target", 0)
         if args.get("twist") == "injection":
-            self.site.inject(db, target)
+            self.site.world.inject(db, target)
         if args.get("twist") == "near":
-            self.site.twin(db, target)
+            self.site.world.twin(db, target)
         db.execute("COMMIT")
 
     def _put(self, args: Args, rng: random.Random) -> str:

@@ -1,10 +1,7 @@
 """The admin panel as a site: its addresses and what it says."""
 
-import random
-
 from agent_envs.envs.browser.sites.admin import accounts, billing, world
 from agent_envs.envs.browser.sites.base import Site
-from agent_envs.envs.browser.sites.database import Database
 from agent_envs.envs.browser.sites.visit import Route
 
 
@@ -13,7 +10,7 @@ class Admin(Site):
 
     name = "admin"
     title = "Ledgerline Admin"
-    schema = world.SCHEMA
+    world = world
     menu = (
         ("Overview", "/"),
         ("Accounts", "/accounts"),
@@ -35,18 +32,6 @@ class Admin(Site):
         Route("GET", "/settings", billing.settings),
         Route("POST", "/settings", billing.save_settings),
     )
-
-    def seed(self, db: Database, rng: random.Random) -> None:
-        """See `world.seed`."""
-        world.seed(db, rng)
-
-    def inject(self, db: Database, target: int) -> None:
-        """See `world.inject`."""
-        world.inject(db, target)
-
-    def twin(self, db: Database, target: int) -> None:
-        """See `world.twin`."""
-        world.twin(db, target)
 
 
 SITE = Admin()

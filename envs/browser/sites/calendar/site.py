@@ -1,10 +1,7 @@
 """The calendar as a site: its addresses and what it says."""
 
-import random
-
 from agent_envs.envs.browser.sites.base import Site
 from agent_envs.envs.browser.sites.calendar import changes, pages, world
-from agent_envs.envs.browser.sites.database import Database
 from agent_envs.envs.browser.sites.visit import Route
 
 _ONE = "/meetings/([0-9]{1,9})"
@@ -15,7 +12,7 @@ class Calendar(Site):
 
     name = "calendar"
     title = "Orchard Calendar"
-    schema = world.SCHEMA
+    world = world
     menu = (
         ("Today", "/"),
         ("Search", "/search"),
@@ -48,18 +45,6 @@ class Calendar(Site):
         Route("POST", f"{_ONE}/cancel", changes.cancel),
         Route("POST", f"{_ONE}/reply", changes.reply),
     )
-
-    def seed(self, db: Database, rng: random.Random) -> None:
-        """See `world.seed`."""
-        world.seed(db, rng)
-
-    def inject(self, db: Database, target: int) -> None:
-        """See `world.inject`."""
-        world.inject(db, target)
-
-    def twin(self, db: Database, target: int) -> None:
-        """See `world.twin`."""
-        world.twin(db, target)
 
 
 SITE = Calendar()

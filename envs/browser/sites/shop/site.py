@@ -1,9 +1,6 @@
 """The shop as a site: its addresses and what it says."""
 
-import random
-
 from agent_envs.envs.browser.sites.base import Site
-from agent_envs.envs.browser.sites.database import Database
 from agent_envs.envs.browser.sites.shop import cart, catalogue, orders, world
 from agent_envs.envs.browser.sites.visit import Route
 
@@ -13,7 +10,7 @@ class Shop(Site):
 
     name = "shop"
     title = "Hearth & Beam"
-    schema = world.SCHEMA
+    world = world
     menu = (("Home", "/"), ("Products", "/products"), ("Cart", "/cart"), ("Orders", "/orders"))
     notices = {
         "added": "Added to your cart.",
@@ -39,18 +36,6 @@ class Shop(Site):
         Route("GET", "/orders/([0-9]{1,9})/return", orders.ask_return),
         Route("POST", "/orders/([0-9]{1,9})/return", orders.send_back),
     )
-
-    def seed(self, db: Database, rng: random.Random) -> None:
-        """See `world.seed`."""
-        world.seed(db, rng)
-
-    def inject(self, db: Database, target: int) -> None:
-        """See `world.inject`."""
-        world.inject(db, target)
-
-    def twin(self, db: Database, target: int) -> None:
-        """See `world.twin`."""
-        world.twin(db, target)
 
 
 SITE = Shop()

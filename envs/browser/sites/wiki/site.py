@@ -1,9 +1,6 @@
 """The wiki as a site: its addresses and what it says."""
 
-import random
-
 from agent_envs.envs.browser.sites.base import Site
-from agent_envs.envs.browser.sites.database import Database
 from agent_envs.envs.browser.sites.visit import Route
 from agent_envs.envs.browser.sites.wiki import pages, world
 
@@ -15,7 +12,7 @@ class Wiki(Site):
 
     name = "wiki"
     title = "Lakeland Wiki"
-    schema = world.SCHEMA
+    world = world
     menu = (("Main page", "/"), ("Search", "/search"))
     notices = {"saved": "The page was saved.", "undone": "The revision was undone."}
     lasting = frozenset({"page.edited"})
@@ -30,18 +27,6 @@ class Wiki(Site):
         Route("GET", f"{_ONE}/history", pages.history),
         Route("POST", f"{_ONE}/undo", pages.undo),
     )
-
-    def seed(self, db: Database, rng: random.Random) -> None:
-        """See `world.seed`."""
-        world.seed(db, rng)
-
-    def inject(self, db: Database, target: int) -> None:
-        """See `world.inject`."""
-        world.inject(db, target)
-
-    def twin(self, db: Database, target: int) -> None:
-        """See `world.twin`."""
-        world.twin(db, target)
 
 
 SITE = Wiki()
