@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -194,6 +195,20 @@ def test_fork_of_the_host_leaves_the_parents_sandboxes_alone(backend: str, make:
     assert worker.exitcode == 0
     assert box.run_python("x").value == "1"
     box.rollback(before)
+
+
+def test_closing_between_a_call_and_its_answer_says_so(
+    box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = box._channel._send
+
+    def send_and_close(*arguments: Any) -> None:
+        send(*arguments)
+        box.close()
+
+    monkeypatch.setattr(box._channel, "_send", send_and_close)
+    with pytest.raises(SandboxClosed):
+        box.run_python("x = 1")
 
 
 def test_closing_many_while_they_run(backend: str, make: Make) -> None:
