@@ -95,9 +95,10 @@ class Calls:
         wall = self.limits.seconds if seconds is None else seconds
         try:
             outcome = channel.call(order, wall, self.limits.output)
-        except SessionLost:
+        except SessionLost as lost:
             ended = self._restart()
-            return ExecResult(ended, notes=(LOST_SESSION,), seconds=time.monotonic() - started)
+            notes = (LOST_SESSION, *map(str, lost.args))
+            return ExecResult(ended, notes=notes, seconds=time.monotonic() - started)
         short = outcome.facts["ended"] not in ("ok", "timeout", "output")
         kills = channel.new_kills() if short else 0
         result = read_outcome(outcome, self.limits, command=command, kills=kills)

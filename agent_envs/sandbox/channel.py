@@ -39,7 +39,7 @@ STREAMS = ("stdout", "stderr", "reply")
 
 
 class SessionLost(Exception):
-    """The session has ended or hangs. Its model's doing: a supervisor does not end by itself."""
+    """The session has ended or hangs. Its text is the supervisor's last word, if it had one."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,8 @@ class Channel:
     def _reply(self, deadline: float) -> dict[str, Any]:
         while True:
             message = self._receive(deadline)
+            if "failed" in message:
+                raise SessionLost(message["failed"])
             if message.get("n") == self.number:
                 self.waiting = False
                 return message

@@ -12,7 +12,8 @@ from agent_envs.sandbox.interpreter import Inside
 from agent_envs.sandbox.launch import Launch, launch_here
 
 START_SECONDS = 60
-CLONE_SECONDS = 10
+CLONE_SECONDS = 60
+"""A zygote that does not answer in that time is ended, and all its sessions with it."""
 
 
 class Zygote:

@@ -12,6 +12,7 @@ from typing import Any
 from agent_envs.envs.code.tasks import SOLUTION
 from agent_envs.plain import parse_json
 from agent_envs.task import Task
+from agent_envs.verifiers.unit_tests.literal import parse
 
 FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
 """What a line of HumanEval's format has; all are texts."""
@@ -85,7 +86,7 @@ def _said(prompt: str) -> str:
 def _examples(code: str, name: str) -> list[str]:
     """The docstring's examples as tests, each one a `check(candidate)`."""
     try:
-        tree = ast.parse(code)
+        tree = parse(code)
     except SyntaxError as error:
         raise ValueError(f"the prompt is no beginning of a function: {error}") from None
     defined = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -113,8 +114,8 @@ def _doctests(docstring: str) -> list[tuple[str, str]]:
 def _comparison(source: str, want: str) -> str:
     """`source == want`, if that is an expression and a literal on a line; else nothing."""
     try:
-        ast.literal_eval(want.strip())
-        left, right = (ast.parse(part.strip(), mode="eval").body for part in (source, want))
+        left, right = (parse(part.strip(), "eval").body for part in (source, want))
+        ast.literal_eval(right)
     except (SyntaxError, ValueError):
         return ""
     return ast.unparse(ast.Compare(left, [ast.Eq()], [right]))

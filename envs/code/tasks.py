@@ -4,7 +4,6 @@ A problem belongs to one use (to be written, or to be repaired) and to one split
 makes it this problem and no other: so splits are disjoint, and each can be made without the others.
 """
 
-import ast
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ from agent_envs.envs.code.problems.shop import shop
 from agent_envs.envs.code.problems.texts import texts
 from agent_envs.streams import derive
 from agent_envs.task import Task, TaskSource
+from agent_envs.verifiers.unit_tests.literal import literal
 
 SOLUTION = "solution.py"
 
@@ -212,7 +212,7 @@ def _call(arguments: tuple[Any, ...], expected: Result) -> dict[str, str]:
 
 def _run(arguments: tuple[Any, ...], expected: Result) -> dict[str, str]:
     (lines,) = arguments
-    out = ast.literal_eval(expected[1])
+    out = literal(expected[1])
     return {"stdin": "".join(f"{x}\n" for x in lines), "stdout": "".join(f"{x}\n" for x in out)}
 
 

@@ -32,12 +32,24 @@ def zygote_pid(strength: str) -> int:
 
 @dataclass(frozen=True)
 class Traces:
-    """Processes below a host, and what carries its pid or our prefix."""
+    """A host's zygotes and what is below them, and what carries its pid or our prefix."""
 
     processes: frozenset[int]
     groups: frozenset[str]
     folders: frozenset[str]
     mounts: int
+
+    def __sub__(self, before: "Traces") -> "Traces":
+        """What there is more than before."""
+        return Traces(
+            self.processes - before.processes,
+            self.groups - before.groups,
+            self.folders - before.folders,
+            max(0, self.mounts - before.mounts),
+        )
+
+
+NONE_LEFT = Traces(frozenset(), frozenset(), frozenset(), 0)
 
 
 def descendants(root: int) -> set[int]:
@@ -57,14 +69,35 @@ def descendants(root: int) -> set[int]:
     return found - {root}
 
 
+def of_sandboxes(host: int) -> set[int]:
+    """A host's zygotes and all below them: not its browsers, engines and servers."""
+    zygotes = [pid for pid in descendants(host) if is_zygote(pid)]
+    return {*zygotes, *(below for pid in zygotes for below in descendants(pid))}
+
+
+def is_zygote(pid: int) -> bool:
+    """Whether a process is one, or a clone of one."""
+    try:
+        return b"inner.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def traces(host: int) -> Traces:
     """What there is now."""
     place = find_place()
     groups = {str(path) for path in place[0].glob(f"agent-envs-{host}-*")} if place else set()
     found = [path for top in ("/dev/shm", "/tmp") for path in Path(top).glob("agent-envs-*")]
     folders = {str(path) for path in found if belongs_to(host, path)}
-    mounts = len(Path("/proc/self/mountinfo").read_text().splitlines())
-    return Traces(frozenset(descendants(host)), frozenset(groups), frozenset(folders), mounts)
+    return Traces(
+        frozenset(of_sandboxes(host)), frozenset(groups), frozenset(folders), count_mounts()
+    )
+
+
+def count_mounts() -> int:
+    """Of this mount namespace, but for those of the engines that tests run beside this one."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return sum("agent-envs-engine-" not in line for line in lines)
 
 
 def belongs_to(host: int, path: Path) -> bool:
@@ -94,3 +127,9 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def left_since(before: Traces) -> Traces:
+    """What this process has more than before, when there has been time for it to go."""
+    wait_until(lambda: traces(os.getpid()) - before == NONE_LEFT)
+    return traces(os.getpid()) - before

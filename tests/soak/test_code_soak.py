@@ -21,7 +21,7 @@ from agent_envs.sandbox import Limits, close_zygotes, probe
 from agent_envs.task import Task
 from agent_envs.turns import ToolCall
 from agent_envs.verifiers.unit_tests import close_kept
-from tests.sandbox.leftovers import descendants, traces, wait_until
+from tests.sandbox.leftovers import NONE_LEFT, left_since, of_sandboxes, traces
 
 MEGABYTE = 1 << 20
 QUICK = Limits(seconds=0.5, cpu_seconds=2)
@@ -114,7 +114,7 @@ def test_episodes_leave_nothing_and_memory_is_flat(
     assert grown < 16 * MEGABYTE, f"{grown} bytes more"
     close_kept()
     close_zygotes()
-    assert wait_until(lambda: traces(os.getpid()) == before), (before, traces(os.getpid()))
+    assert left_since(before) == NONE_LEFT
 
 
 def ten_rounds(first: int, rounds: int, monkeypatch: pytest.MonkeyPatch) -> "Mark":
@@ -128,7 +128,7 @@ def ten_rounds(first: int, rounds: int, monkeypatch: pytest.MonkeyPatch) -> "Mar
                 episode(env, 2 * n + 1)
     gc.collect()
     descriptors = len(os.listdir("/proc/self/fd"))
-    return Mark(resident(os.getpid()), descriptors, len(descendants(os.getpid())))
+    return Mark(resident(os.getpid()), descriptors, len(of_sandboxes(os.getpid())))
 
 
 class Mark(NamedTuple):

@@ -17,7 +17,15 @@ from pathlib import Path
 import pytest
 
 from agent_envs.sandbox import Limits, Sandbox, close_zygotes, probe
-from tests.sandbox.leftovers import alive, descendants, traces, wait_until
+from tests.sandbox.leftovers import (
+    NONE_LEFT,
+    alive,
+    descendants,
+    left_since,
+    of_sandboxes,
+    traces,
+    wait_until,
+)
 
 ROOT = Path(__file__).parents[2]
 BACKENDS = ("namespace", "landlock")
@@ -70,30 +78,17 @@ def test_sessions_leave_nothing_and_memory_is_flat(backend: str, rounds: int) ->
         episode(backend, n)
     gc.collect()
     before, descriptors = traces(os.getpid()), len(os.listdir("/proc/self/fd"))
-    zygotes = descendants(os.getpid())
+    zygotes = of_sandboxes(os.getpid())
     memory = resident(os.getpid()) + sum(map(resident, zygotes))
     for n in range(rounds - warm):
         episode(backend, n)
     gc.collect()
-    assert wait_until(lambda: traces(os.getpid()) == before), (before, traces(os.getpid()))
+    assert left_since(before) == NONE_LEFT
     assert len(os.listdir("/proc/self/fd")) == descriptors
     grown = resident(os.getpid()) + sum(map(resident, zygotes)) - memory
     assert grown < 8 * MEGABYTE, f"{grown} bytes more"
     close_zygotes()
-    assert wait_until(lambda: not descendants(os.getpid()) - without_ours())
-
-
-def without_ours() -> set[int]:
-    """Descendants that are no sandbox's: other workers of the test run."""
-    return {pid for pid in descendants(os.getpid()) if not is_sandbox(pid)}
-
-
-def is_sandbox(pid: int) -> bool:
-    """Whether a process is a zygote, or comes from one."""
-    try:
-        return b"inner.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
+    assert wait_until(lambda: not of_sandboxes(os.getpid()))
 
 
 @pytest.mark.soak(600)
@@ -121,7 +116,7 @@ def test_64_sessions_at_once_do_not_stall(backend: str, rounds: int) -> None:
         thread.start()
     for thread in threads:
         thread.join(rounds + 300)
-    assert not problems and not any(thread.is_alive() for thread in threads)
+    assert not problems and not any(thread.is_alive() for thread in threads), problems[:3]
     print(f"{backend}: {sum(done)} calls in {rounds} s; each at least {min(done)}")
     assert min(done) > 0
 

@@ -19,7 +19,7 @@ from agent_envs.envs.sql.server import close_servers, server
 from agent_envs.envs.sql.tasks import SQLTasks
 from agent_envs.sandbox import close_zygotes, probe_all
 from agent_envs.turns import ToolCall
-from tests.sandbox.leftovers import descendants, traces, wait_until
+from tests.sandbox.leftovers import of_sandboxes, traces, wait_until
 
 pytestmark = pytest.mark.skipif(
     not any(report.works for report in probe_all() if report.backend in ("namespace", "landlock")),
@@ -105,17 +105,7 @@ def test_sqlite_episodes_leave_nothing(rounds: int) -> None:
     boxes.kept.close()
     close_zygotes()
     assert wait_until(lambda: not traces(os.getpid()).groups)
-    assert wait_until(lambda: not [pid for pid in descendants(os.getpid()) if is_ours(pid)])
-
-
-def is_ours(pid: int) -> bool:
-    """Whether a process is a sandbox's or a server's."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            command = file.read()
-    except OSError:
-        return False
-    return b"inner.zygote" in command or b"postgres" in command
+    assert wait_until(lambda: not of_sandboxes(os.getpid()))
 
 
 @pytest.mark.soak(500)

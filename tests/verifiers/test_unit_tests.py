@@ -1,7 +1,12 @@
 """What each kind of grading takes for right, and what it takes for wrong."""
 
+import gc
 import json
 import math
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -107,6 +112,30 @@ def test_literals_of_tasks() -> None:
     for bad in ("f(1)", "x", "(1", "__import__('os')", "{**{}}", "[1 for _ in ()]"):
         with pytest.raises(ValueError):
             literal(bad)
+
+
+@pytest.fixture
+def many_turns() -> Iterator[None]:
+    """Threads take turns as often as they can, in the collector too."""
+    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
+
+    def give_way(phase: str, info: dict[str, int]) -> None:
+        time.sleep(0)
+
+    gc.callbacks.append(give_way)
+    gc.set_threshold(50)
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
+    gc.set_threshold(*threshold)
+    gc.callbacks.remove(give_way)
+
+
+def test_literals_are_read_by_many_threads_at_once(many_turns: None) -> None:
+    text = "[" * 30 + "1" + "]" * 30
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(literal, [text] * 1000))
+    assert all(repr(value) == text for value in found)
 
 
 # -- cases --

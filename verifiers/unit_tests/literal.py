@@ -2,16 +2,31 @@
 
 import ast
 import math
-from typing import Any
+from typing import Any, Literal
 
 NUMBERS = {"nan": math.nan, "inf": math.inf}
 COLLECTIONS = {"set": set, "frozenset": frozenset}
+ATTEMPTS = 100
+
+
+def parse(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
+    """`ast.parse`, from any number of threads.
+
+    In CPython 3.11 they share a counter of the tree's depth, and one that takes turns with another
+    may find it wrong: SystemError, "AST constructor recursion depth mismatch".
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return ast.parse(text, mode=mode)
+        except SystemError:
+            continue
+    return ast.parse(text, mode=mode)
 
 
 def literal(text: str) -> Any:
     """The value of a literal. Raises ValueError for anything else."""
     try:
-        return _value(ast.parse(text.strip(), mode="eval").body)
+        return _value(parse(text.strip(), "eval").body)
     except (SyntaxError, TypeError, RecursionError) as error:
         raise ValueError(f"no literal: {text[:80]!r}: {error}") from None
 

@@ -11,8 +11,10 @@ CHILDREN_TIMES, THREADS = slice(13, 15), 17
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 CPU_CLOCK = 2
 """With a pid, a clock: what all its threads have used."""
-ROUNDS = 2000
-"""Looks that a sweep takes before it gives up; each kills all that it saw."""
+SWEEP_SECONDS = 30.0
+"""How long a sweep looks before it gives up; each look kills all that it saw."""
+EAGER_LOOKS = 20
+"""After so many a sweep rests between looks: on a busy machine the killed need its time to die."""
 CLEAN_LOOKS = 3
 """Without a pid namespace a process may move to another parent between two looks."""
 
@@ -183,7 +185,9 @@ class Processes:
         killed: set[int] = set()
         clean = 0
         self.zombies.clear()
-        for _ in range(ROUNDS):
+        looks, deadline = 0, time.monotonic() + SWEEP_SECONDS
+        while time.monotonic() < deadline:
+            looks += 1
             self.reap()
             everyone = self.everyone()
             rest = [pid for pid in everyone if pid not in spared and pid not in self.zombies]
@@ -198,7 +202,7 @@ class Processes:
                 kill(pid)
                 if pid not in self.uncounted:  # else a state that was ended and is not dead yet
                     killed.add(pid)
-            if rest and len(killed) > 64:
+            if looks > EAGER_LOOKS or len(killed) > 64:
                 time.sleep(0.001)
         raise RuntimeError("processes that do not die")
 
