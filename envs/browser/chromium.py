@@ -14,6 +14,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from agent_envs.envs.browser.contexts import Contexts
 from agent_envs.envs.browser.front import Front
 from agent_envs.errors import BackendUnavailable
 from agent_envs.sandbox.identity import give_back, take_uid
@@ -59,6 +60,7 @@ class Browser:
     def __init__(self, playwright_browser: Any, isolation: str, uid: int | None) -> None:
         self.pw = playwright_browser
         self.isolation = isolation
+        self.contexts = Contexts(playwright_browser)
         self.front = Front()
         self.own = False
         self.leases = 0
@@ -94,6 +96,7 @@ class Browser:
     async def close(self) -> None:
         """End it."""
         self.dead = True
+        self.contexts.forget()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self.pw.close(), 10)
         for chore in self._chores:

@@ -14,7 +14,6 @@ from agent_envs.errors import ToolError
 MAX_TABS = 5
 MAX_DIALOGS = 20
 """In one call; a page that opens more is closed."""
-VIEWPORT = {"width": 1280, "height": 720}
 TICK = 500
 """Milliseconds that pass with each call where time stands still between calls."""
 NOON = 1767614400000
@@ -41,6 +40,8 @@ class Session:
         self.patience, self.budget = patience, budget
         self.origin = Origin(world.respond)
         self.context: Any = None
+        self._empty: Tab | None = None
+        """The tab that came with the context, as long as nobody has asked for one."""
         self.tabs: list[Tab] = []
         self.shown: Tab
         self.notes: list[str] = []
@@ -61,13 +62,17 @@ class Session:
         if storage is None:
             cookies = [self._cookie(*pair) for pair in self.world.cookies().items()]
             storage = {"cookies": cookies, "origins": []}
-        self.context = await self.browser.pw.new_context(
-            extra_http_headers={SECRET: self.origin.secret},
-            accept_downloads=False,
-            service_workers="block",
-            viewport=VIEWPORT,
-            storage_state=storage,
-        )
+        headers, contexts = {SECRET: self.origin.secret}, self.browser.contexts
+        if self.world.timed or storage["origins"]:
+            self.context = await contexts.stored(headers, storage)
+        else:
+            self.context, page = await contexts.take()
+            self._on_page(page)
+            await asyncio.gather(
+                self.context.set_extra_http_headers(headers),
+                self.context.add_cookies(storage["cookies"]),
+            )
+            self._empty = self.tabs[0]
         self.context.on("page", self._on_page)
         if self.world.timed:
             await self.context.clock.install(time=NOON)
@@ -95,7 +100,7 @@ class Session:
         for task in self._tasks:
             task.cancel()
         if self.context is not None:
-            self.browser.later(self.context.close())
+            self.browser.later(self.browser.contexts.end(self.context))
 
     # -- addresses ---------------------------------------------------------------------------------
 
@@ -186,8 +191,10 @@ class Session:
 
     async def new_tab(self) -> Tab:
         """An empty tab, which is then the shown one."""
-        page = await self.context.new_page()
-        tab = next(t for t in self.tabs if t.page is page)
+        tab, self._empty = self._empty, None
+        if tab is None:
+            page = await self.context.new_page()
+            tab = next(t for t in self.tabs if t.page is page)
         await tab.attaching
         return tab
 
@@ -241,6 +248,8 @@ class Session:
         else:
             snapshot = snapshot or ""
         self.next_number = self.shown.show(read_tree(snapshot or ""), self.next_number)
+        if not self.browser.own:
+            self.browser.contexts.keep_one_ready()
 
     async def snapshot(self, tab: Tab) -> str | None:
         """The page's accessibility tree; None where it has to be looked at again."""

@@ -35,6 +35,9 @@ from tests.sandbox.leftovers import descendants
 BROWSERGYM = ["browsergym-core==0.14.3", "browsergym-miniwob==0.14.3", "miniwob==1.1.0"]
 LINKS = ("Cart", "Home")
 MANY = (1, 2, 4, 8, 16)
+THOUGHT = 0.3
+"""Seconds between two measurements, as a model would take: what goes on beside them comes to an
+end, the old context's and the next one's."""
 
 
 def fresh() -> BrowserEnv:
@@ -154,6 +157,12 @@ def peer(wanted: bool) -> Iterator[Program | None]:
         program.close()
 
 
+def after_a_thought(measured: Callable[[], float]) -> float:
+    """A measurement when nothing else goes on."""
+    time.sleep(THOUGHT)
+    return measured()
+
+
 def ratio(bench: Bench, what: str, ours: list[float], theirs: list[float], most: float) -> None:
     """Both sides, and how many times as long ours takes."""
     bench.add(f"{what}: ours", ours)
@@ -170,10 +179,13 @@ def against_raw(bench: Bench) -> tuple[list[float], list[float]]:
     other = fresh()
     for _ in range(bench.rounds):
         alone.append(timed(lambda: other.reset(seed=1)))
-        resets.append(timed(lambda: restart(other)))
-        raw_resets.append(raw.reset())
+        resets.append(after_a_thought(lambda: timed(lambda: restart(other))))
+        raw_resets.append(after_a_thought(raw.reset))
     bench.add("reset alone, which opens the page when it is needed", alone)
     ratio(bench, "reset with the first observation", resets, raw_resets, 1.5)
+    bench.add(
+        "the same, one reset right after another", [timed(lambda: restart(other)) for _ in resets]
+    )
     clicker, clicks, raw_clicks = Clicker(other), [], []
     for _ in range(bench.rounds * 2):
         clicks.append(timed(clicker))
@@ -199,8 +211,8 @@ def rollback(bench: Bench, env: BrowserEnv, raw: Raw) -> None:
     for _ in range(bench.rounds):
         env.call(ToolCall("goto", {"url": "/"}))
         taken.append(timed(lambda: env.release(env.snapshot())))
-        back.append(timed(go_back))
-        raw_back.append(raw.restore())
+        back.append(after_a_thought(lambda: timed(go_back)))
+        raw_back.append(after_a_thought(raw.restore))
     bench.add("snapshot", taken)
     ratio(bench, "rollback with an observation", back, raw_back, 2.0)
 

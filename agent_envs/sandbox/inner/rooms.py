@@ -78,19 +78,18 @@ def build(read: Iterable[str]) -> dict[str, str]:
 def furnish(size: int, inodes: int, late: dict[str, str]) -> tuple[int, int]:
     """Add what each session has of its own: one writable tmpfs of `size` bytes, and a /proc.
 
-    Returns descriptors of both, which are mounted nowhere that model code could name: /proc is
-    covered by an empty folder.
+    Returns descriptors of both. An empty folder covers each of them, so that model code has no name
+    for it: taking a mount away would wait until every processor has taken note.
     """
     mount("tmpfs", "/state", "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes={inodes},mode=755")
     for folder, place in WRITABLE.items():
         os.mkdir("/state/" + folder)
         mount("/state/" + folder, "/" + place, None, BIND)
     files = os.open("/state", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    detach("/state")
+    mount("/empty", "/state", None, BIND)
     for path, kept in late.items():
         show(os.open(kept, os.O_PATH | os.O_CLOEXEC), path)
     mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    detach("/proc")
     mount("/empty", "/proc", None, BIND)
     return files, proc
