@@ -29,7 +29,9 @@ class Zygote:
         self.control = self.servant.control
         self.control.settimeout(START_SECONDS)
         self._tell(inside)
-        self._expect("ready")
+        failed, _ = self._hear()
+        if failed:
+            raise self._failure(failed)
 
     def _tell(self, inside: Inside) -> None:
         options = {
@@ -51,7 +53,10 @@ class Zygote:
                 os.close(fd)
 
     def clone(self, sock: socket.socket, uid: int | None, base: str, group: str) -> int:
-        """Start a session that talks through `sock`. Returns a pidfd of its supervisor."""
+        """Start a session that talks through `sock`. Returns a pidfd of its supervisor.
+
+        Raises BackendUnavailable; the other sessions go on, unless the zygote itself has ended.
+        """
         with self.lock:
             wanted = {"uid": uid, "base": base, "group": group}
             try:
@@ -59,16 +64,20 @@ class Zygote:
             except OSError:
                 raise self._failure() from None
             self.control.settimeout(CLONE_SECONDS)
-            return self._expect("pid")
+            failed, pidfd = self._hear()
+        if failed:
+            raise BackendUnavailable(f"{self.strength}: no session can be started: {failed}")
+        return pidfd
 
-    def _expect(self, word: str) -> int:
+    def _hear(self) -> tuple[str, int]:
+        """Why the zygote could not do what it was told, if so, and the descriptor that it sends."""
         try:
             message, fds = receive(self.control, fds=1)
         except (OSError, ValueError) as error:
             raise self._failure(otherwise=str(error)) from None
-        if message is None or word not in message:
-            raise self._failure((message or {}).get("failed", ""))
-        return fds[0] if fds else -1
+        if message is None:
+            raise self._failure()
+        return message.get("failed", ""), fds[0] if fds else -1
 
     def _failure(self, why: str = "", otherwise: str = "it says nothing") -> BackendUnavailable:
         words = self.close()

@@ -2,17 +2,19 @@
 
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_envs.errors import BackendUnavailable
 from agent_envs.sandbox import Sandbox, SandboxClosed, budget, close_zygotes, identity
 from tests.sandbox.conftest import Make
 from tests.sandbox.leftovers import (
@@ -123,6 +125,28 @@ def test_zygotes_can_be_closed_and_start_again(backend: str, make: Make) -> None
     assert wait_until(lambda: not any(map(alive, below)))
     assert box.run_python("1").ended in ("killed", "ok")
     assert box.run_python("2").value == "2", "a new session in a new zygote"
+
+
+@pytest.mark.parametrize("numbers", range(6))
+def test_session_that_cannot_start_ends_no_other(backend: str, make: Make, numbers: int) -> None:
+    """Its zygote has so many descriptors left."""
+    box = make(backend)
+    box.run_python("x = 1")
+    pid = zygote_pid(backend)
+    before = descendants(pid)
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = set(map(int, os.listdir(f"/proc/{pid}/fd")))
+    free = [number for number in range(len(used) + numbers + 1) if number not in used]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[numbers], limits[1]))
+    try:
+        with pytest.raises(BackendUnavailable) if numbers < 2 else suppress(BackendUnavailable):
+            make(backend).close()
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    assert zygote_pid(backend) == pid and box.run_python("x").value == "1"
+    box.close()
+    assert make(backend).run_python("2").value == "2"
+    assert wait_until(lambda: len(descendants(pid)) == len(before))
 
 
 def test_lost_session_is_the_models_failure(backend: str, make: Make) -> None:

@@ -96,10 +96,10 @@ def acting_as(uid: int | None) -> Iterator[None]:
     if uid is None:
         yield
         return
-    os.setresgid(uid, uid, 0)
-    os.setresuid(uid, uid, 0)
-    system.prctl(system.PR_SET_DUMPABLE, 1)
     try:
+        os.setresgid(uid, uid, 0)
+        os.setresuid(uid, uid, 0)
+        system.prctl(system.PR_SET_DUMPABLE, 1)
         yield
     finally:
         os.setresuid(0, 0, 0)
@@ -190,37 +190,50 @@ class Zygote:
                 message, fds = receive(self.control, fds=1)
                 if message is None:
                     break
-                started = self.start(fds[0], message)
+                started = self.start_or_say_why_not(fds, message)
                 if started is not None:
                     poll.register(started, select.POLLIN)
         self.end()
 
-    def start(self, host: int, wanted: dict[str, Any]) -> int | None:
-        """Clone a session that talks to `host`; tell the control socket its pidfd."""
+    def start_or_say_why_not(self, fds: list[int], wanted: dict[str, Any]) -> int | None:
+        """Start a session that talks through `fds[0]`, and tell the host its pidfd, or what failed:
+        the other sessions go on."""
+        try:
+            if not fds:
+                raise OSError("the zygote has no descriptor left (RLIMIT_NOFILE)")
+            pidfd = self.start(fds[0], wanted)
+        except OSError as error:
+            send(self.control, {"failed": str(error)})
+            return None
+        finally:
+            for fd in fds:
+                os.close(fd)
+        send(self.control, {}, [pidfd])
+        return pidfd
+
+    def start(self, host: int, wanted: dict[str, Any]) -> int:
+        """Clone a session that talks to `host`. Returns its pidfd."""
         uid = os.getuid() if wanted["uid"] is None else wanted["uid"]
         gid = os.getgid() if wanted["uid"] is None else wanted["uid"]
+        place = os.dup(host)  # kept for the pidfd: without it nothing is started
         try:
             with acting_as(wanted["uid"]):
                 with OURS:
                     pid = system.clone(system.NEW_NAMESPACES if self.strength == NAMESPACE else 0)
                 if pid == 0:
-                    self.leave()
+                    self.leave(place)
                     sock = socket.socket(fileno=host)
                     session.run(sock, self.lifeline, self.filters, uid, gid, self.late)
-        except OSError as error:
-            os.close(host)
-            send(self.control, {"failed": str(error)})
-            return None
+        finally:
+            os.close(place)
         pidfd = os.pidfd_open(pid)
         self.sessions[pidfd] = Session(pid, wanted["base"], wanted["group"])
-        send(self.control, {"pid": pid}, [pidfd])
-        os.close(host)
         return pidfd
 
-    def leave(self) -> None:
-        """In a session: let go of what is the zygote's."""
+    def leave(self, place: int) -> None:
+        """In a session: let go of what is the zygote's, and of `place`."""
         groups = [self.group_folder] if self.group_folder >= 0 else []
-        for fd in (self.control.detach(), self.held, self.host, *groups, *self.sessions):
+        for fd in (self.control.detach(), self.held, self.host, place, *groups, *self.sessions):
             os.close(fd)
 
     def bury(self, pidfd: int) -> None:
