@@ -10,7 +10,6 @@ met.
 """
 
 import argparse
-import datetime
 import os
 import statistics
 import threading
@@ -27,9 +26,8 @@ from agent_envs.envs.browser.env import BrowserEnv
 from agent_envs.envs.browser.front import SECRET
 from agent_envs.envs.browser.reading import read
 from agent_envs.envs.browser.session import Session
-from tests.benchmarks.bench_sandbox import Bench, Result, proportional, timed
 from tests.benchmarks.programs import ROOT, SCRATCH, Program, interpreter
-from tests.benchmarks.report import load, machine, table
+from tests.benchmarks.report import Bench, Log, Result, machine, proportional, timed
 from tests.sandbox.leftovers import descendants
 
 BROWSERGYM = ["browsergym-core==0.14.3", "browsergym-miniwob==0.14.3", "miniwob==1.1.0"]
@@ -168,7 +166,7 @@ def ratio(bench: Bench, what: str, ours: list[float], theirs: list[float], most:
     bench.add(f"{what}: ours", ours)
     bench.add(f"{what}: raw Playwright", theirs)
     times = statistics.median(ours) / statistics.median(theirs)
-    bench.results.append(Result(f"{what}: ours / raw", [times], most, "times"))
+    bench.ratio(f"{what}: ours / raw", times, most)
 
 
 def against_raw(bench: Bench) -> tuple[list[float], list[float]]:
@@ -305,24 +303,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "measured" / "browser.md")
     parser.add_argument("--no-peers", action="store_true", help="only ours and the floor")
     arguments = parser.parse_args()
-    began, busy = datetime.datetime.now(datetime.UTC), load()
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    options = f" --rounds {arguments.rounds}{' --no-peers' if arguments.no_peers else ''}"
+    log = Log("Speed and size: the browser", f"bench_browser{options}")
     bench = measure(arguments.rounds, not arguments.no_peers)
     close_browsers()
-    options = f" --rounds {arguments.rounds}{' --no-peers' if arguments.no_peers else ''}"
-    head = ["measure", "target", "median (least to largest)", "verdict"]
-    text = f"""# Speed and size: the browser
-
-- Command: `python -m tests.benchmarks.bench_browser{options}` (`make bench`)
-- Machine: {machine([] if arguments.no_peers else BROWSERGYM)}; {find()}
-- Run: {began:%Y-%m-%d %H:%M} UTC; load {busy} before, {load()} after
-
-{table(head, [result.row() for result in bench.results])}
-
-{draw(bench, arguments.out.with_suffix(".png"))}
-"""
-    arguments.out.write_text(text)
-    print(text)
+    where = f"Machine: {machine([] if arguments.no_peers else BROWSERGYM)}; {find()}"
+    picture = draw(bench, arguments.out.with_suffix(".png"))
+    log.write(arguments.out, [where], bench.table(), picture)
 
 
 if __name__ == "__main__":

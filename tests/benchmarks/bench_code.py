@@ -11,7 +11,6 @@ once in threads of one process. No figure fails the run: the log says what was m
 
 import argparse
 import ast
-import datetime
 import os
 import statistics
 import threading
@@ -27,13 +26,14 @@ from agent_envs.sandbox import close_zygotes, probe_all
 from agent_envs.task import Task
 from agent_envs.verifiers.unit_tests import close_kept, verify
 from tests.benchmarks.programs import ROOT
-from tests.benchmarks.report import load, machine, spread, table
+from tests.benchmarks.report import Log, machine, spread, table
 
 FOLDER = Path(os.environ.get("AGENT_ENVS_DATA", ROOT.parent / "shared" / "data"))
 FILE = FOLDER / "code" / "humaneval_000_081.jsonl.gz"
 TARGET = 30.0
 """Milliseconds of one verification, at the median of tasks."""
 AT_ONCE = (1, 2, 4, 16, 64)
+LEVELS_PLAYED = "Levels 0 to 3 in turn: write the solution, run the visible tests, be graded."
 
 
 @dataclass
@@ -137,9 +137,9 @@ def of_humaneval(rows: list[Row]) -> str:
     width = f"{min(middle):.1f} to {max(middle):.1f}"
     targets = [
         ["one HumanEval verification, median of tasks (least to largest)",
-         f"at most {TARGET:g} ms", f"at {median:.1f} ({width}) ms", met],
+         f"at most {TARGET:g} ms", f"{median:.1f} ({width}) ms", met],
         ["tasks of which the gold solution passes and no wrong one does",
-         f"all {len(rows)}", f"at {sound}", verdict],
+         f"all {len(rows)}", f"{sound}", verdict],
     ]  # fmt: skip
     every = table(head, [row.cells() for row in rows])
     return f"{table(['measure', 'target', 'value', 'verdict'], targets)}\n\n{every}"
@@ -165,7 +165,8 @@ def main() -> None:
     isolating = [r for r in probe_all() if r.capabilities and r.capabilities.isolated]
     if not isolating:
         raise SystemExit("nothing to measure: no sandbox works here; see agent-envs doctor")
-    began, busy = datetime.datetime.now(datetime.UTC), load()
+    options = f"--rounds {arguments.rounds} --seconds {arguments.seconds:g}"
+    log = Log("Speed: the code environment", f"bench_code {options}")
     humaneval = f"Left out: there is no {arguments.tasks.name}; set AGENT_ENVS_DATA or --tasks."
     if arguments.tasks.exists():
         tasks = read_tasks(arguments.tasks, "train")
@@ -173,27 +174,9 @@ def main() -> None:
     played = of_episodes(arguments.seconds)
     close_kept()
     close_zygotes()
-    options = f"--rounds {arguments.rounds} --seconds {arguments.seconds:g}"
-    text = f"""# Speed: the code environment
-
-- Command: `python -m tests.benchmarks.bench_code {options}` (`make bench`)
-- Machine: {machine([])}
-- Sandbox: {isolating[0].capabilities}; uid {os.getuid()}
-- Run: {began:%Y-%m-%d %H:%M} UTC; load {busy} before, {load()} after
-
-## Episodes of the oracle
-
-Levels 0 to 3 in turn: write the solution, run the visible tests, be graded by the hidden ones.
-
-{played}
-
-## HumanEval
-
-{humaneval}
-"""
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(text)
-    print(text)
+    sandbox = f"Sandbox: {isolating[0].capabilities}; uid {os.getuid()}"
+    parts = ["## Episodes of the oracle", LEVELS_PLAYED, played, "## HumanEval", humaneval]
+    log.write(arguments.out, [f"Machine: {machine([])}", sandbox], *parts)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,15 @@ figure fails the run: the log says what was met.
 """
 
 import argparse
-import datetime
 import statistics
 import warnings
 from pathlib import Path
 
 from agent_envs.sandbox import Sandbox, close_zygotes, probe
 from agent_envs.sandbox.docker.engine import engine
-from tests.benchmarks.bench_sandbox import FILES, HEAP, LARGE, TOUCH, Bench, Result, timed
+from tests.benchmarks.bench_sandbox import FILES, HEAP, LARGE, TOUCH
 from tests.benchmarks.programs import ROOT
-from tests.benchmarks.report import load, machine, table
+from tests.benchmarks.report import Bench, Log, machine, timed
 from tests.sandbox.engine import IMAGE, running, why_not
 
 BACKENDS = ("namespace", "docker")
@@ -32,7 +31,7 @@ def compare(bench: Bench, what: str, values: dict[str, list[float]]) -> None:
     for name in BACKENDS:
         bench.add(f"{what}, {name}", values[name])
     ratio = statistics.median(values["docker"]) / statistics.median(values["namespace"])
-    bench.results.append(Result(f"{what}, docker / namespace", [ratio], MOST, "times"))
+    bench.ratio(f"{what}, docker / namespace", ratio, MOST)
 
 
 def calls(bench: Bench) -> None:
@@ -126,27 +125,16 @@ def main() -> None:
         report = probe("docker")
         if not report.works:
             raise SystemExit(f"nothing to measure: {report.text()}")
-        began, busy = datetime.datetime.now(datetime.UTC), load()
+        log = Log("Speed: the docker sandbox", f"bench_docker --rounds {arguments.rounds}")
         bench = measure(arguments.rounds)
         with engine() as client:
             told = client.info()
         close_zygotes()
     finally:
         one.remove()
-    rows = [result.row() for result in bench.results]
     kind = f"{told['ServerVersion']}, {told['Driver']}, cgroups v{told.get('CgroupVersion', 1)}"
-    text = f"""# Speed: the docker sandbox
-
-- Command: `python -m tests.benchmarks.bench_docker --rounds {arguments.rounds}` (`make bench`)
-- Machine: {machine([])}
-- Engine: docker {kind}; {report.capabilities}
-- Run: {began:%Y-%m-%d %H:%M} UTC; load {busy} before, {load()} after
-
-{table(["measure", "target", "median (least to largest)", "verdict"], rows)}
-"""
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(text)
-    print(text)
+    facts = [f"Machine: {machine([])}", f"Engine: docker {kind}; {report.capabilities}"]
+    log.write(arguments.out, facts, bench.table())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ two sides are measured back to back. No figure fails the run: the log says what 
 """
 
 import argparse
-import datetime
 import os
 import socket
 import statistics
@@ -17,14 +16,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_envs.sandbox import Limits, Sandbox, close_zygotes, probe
 from agent_envs.sandbox.inner.zygote import USUAL
 from agent_envs.sandbox.interpreter import FLAGS, choose
 from tests.benchmarks.programs import PEERS, ROOT, SCRATCH, Program, interpreter
-from tests.benchmarks.report import load, machine, spread, table
+from tests.benchmarks.report import Bench, Log, Result, machine, proportional, timed
 from tests.sandbox.leftovers import descendants, zygote_pid
 
 INSPECT = ["inspect-ai==0.3.285"]
@@ -49,56 +47,6 @@ for i in range({}):
 TOUCH = """import random
 for i in random.SystemRandom().sample(range({1}), {0}):
     with open(f"d{{i % 20}}/f{{i}}.txt", "wb") as f: f.write(os.urandom(10240))"""
-
-
-@dataclass
-class Result:
-    """One line of the log."""
-
-    what: str
-    values: list[float]
-    bound: float | None = None
-    unit: str = "ms"
-    at_least: bool = False
-
-    def row(self) -> list[str]:
-        """Its cells."""
-        middle = statistics.median(self.values)
-        if self.bound is None:
-            return [self.what, "-", f"{spread(self.values, '.2f')} {self.unit}", "-"]
-        met = middle >= self.bound if self.at_least else middle <= self.bound
-        word = "at least" if self.at_least else "at most"
-        return [
-            self.what,
-            f"{word} {self.bound:g} {self.unit}",
-            f"{spread(self.values, '.2f')} {self.unit}",
-            "met" if met else "NOT MET",
-        ]
-
-
-@dataclass
-class Bench:
-    """All that was measured."""
-
-    rounds: int
-    results: list[Result] = field(default_factory=list)
-    curves: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)
-
-    def add(self, what: str, values: list[float], bound: float | None = None) -> None:
-        """A time in milliseconds, with what it should be at most."""
-        self.results.append(Result(what, values, bound))
-
-    def point(self, against: str, what: str, x: float, values: list[float]) -> None:
-        """A point of a curve: the median."""
-        line = self.curves.setdefault(against, {}).setdefault(what, [])
-        line.append((x, statistics.median(values)))
-
-
-def timed(call: Callable[[], object]) -> float:
-    """Milliseconds of a call."""
-    began = time.perf_counter()
-    call()
-    return (time.perf_counter() - began) * 1e3
 
 
 @contextmanager
@@ -208,18 +156,6 @@ def snapshots(bench: Bench, heap: int, files: int, changes: dict[int, float | No
                 bench.point("files of 10 KB", "rollback", files, back)
 
 
-def proportional(pids: set[int]) -> float:
-    """Megabytes of memory, what is shared counted in parts."""
-    total = 0
-    for pid in pids:
-        try:
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue
-        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return total / 1024
-
-
 def many(bench: Bench) -> None:
     """Two hundred sessions alive, and what one of them costs."""
     source = zygote_pid("namespace")
@@ -299,27 +235,14 @@ def main() -> None:
     report = probe("namespace")
     if not report.works:
         raise SystemExit(f"nothing to measure: {report.why}")
-    began, busy = datetime.datetime.now(datetime.UTC), load()
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    options = f" --rounds {arguments.rounds}{' --no-peers' if arguments.no_peers else ''}"
+    log = Log("Speed and size: the sandbox", f"bench_sandbox{options}")
     bench = measure(arguments.rounds, not arguments.no_peers)
     close_zygotes()
-    options = "".join(
-        [f" --rounds {arguments.rounds}", " --no-peers" if arguments.no_peers else ""]
-    )
-    rows = [result.row() for result in bench.results]
-    text = f"""# Speed and size: the sandbox
-
-- Command: `python -m tests.benchmarks.bench_sandbox{options}` (`make bench`)
-- Machine: {machine([] if arguments.no_peers else [PEERS["gem_math"][0], *INSPECT])}
-- Inside: {choose(None, ()).python}; uid {os.getuid()}; {report.capabilities}
-- Run: {began:%Y-%m-%d %H:%M} UTC; load {busy} before, {load()} after
-
-{table(["measure", "target", "median (least to largest)", "verdict"], rows)}
-
-{draw(bench, arguments.out.with_suffix(".png"))}
-"""
-    arguments.out.write_text(text)
-    print(text)
+    versions = [] if arguments.no_peers else [PEERS["gem_math"][0], *INSPECT]
+    inside = f"Inside: {choose(None, ()).python}; uid {os.getuid()}; {report.capabilities}"
+    picture = draw(bench, arguments.out.with_suffix(".png"))
+    log.write(arguments.out, [f"Machine: {machine(versions)}", inside], bench.table(), picture)
 
 
 if __name__ == "__main__":

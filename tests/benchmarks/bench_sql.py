@@ -10,16 +10,13 @@ met.
 """
 
 import argparse
-import datetime
 import json
 import os
 import sqlite3
-import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,34 +30,10 @@ from agent_envs.envs.sql.worlds import database
 from agent_envs.sandbox import Sandbox, close_zygotes, probe
 from agent_envs.turns import ToolCall
 from tests.benchmarks.programs import PEERS, ROOT, SCRATCH, interpreter
-from tests.benchmarks.report import load, machine, spread, table
+from tests.benchmarks.report import Bench, Log, machine, times
 
 QUERY = "SELECT status, count(*) AS n FROM purchase GROUP BY status ORDER BY n DESC"
 TIMES_FLOOR, TIMES_COPY, STATE_MS = 3.0, 1.3, 5.0
-
-
-@dataclass
-class Bench:
-    """All that was measured: what, milliseconds, and the target."""
-
-    rounds: int
-    rows: list[list[str]] = field(default_factory=list)
-
-    def add(self, what: str, values: list[float], most: float | None = None) -> None:
-        """A time, with what it should be at most."""
-        verdict = "-" if most is None else met(statistics.median(values), most)
-        target = "-" if most is None else f"at most {most:.2f} ms"
-        self.rows.append([what, target, f"{spread(values, '.2f')} ms", verdict])
-
-    def ratio(self, what: str, ours: list[float], floor: list[float], most: float) -> None:
-        """A time as a multiple of its floor's."""
-        found = statistics.median(ours) / statistics.median(floor)
-        self.rows.append([what, f"at most {most:g} times", f"{found:.2f} times", met(found, most)])
-
-
-def met(found: float, most: float) -> str:
-    """The verdict."""
-    return "met" if found <= most else "NOT MET"
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -88,7 +61,7 @@ def steps(bench: Bench) -> None:
     bare.close()
     bench.add("bare sqlite3 call and bare sandbox call", floor)
     bench.add("SQLite query step", ours)
-    bench.ratio("SQLite query step, as a multiple", ours, floor, TIMES_FLOOR)
+    bench.ratio("SQLite query step, as a multiple", times(ours, floor), TIMES_FLOOR)
     bench.add("SQLite reset", resets)
 
 
@@ -140,7 +113,7 @@ def copies(bench: Bench) -> None:
             resets.append(timed(lambda: env.reset(seed=1)))
     bench.add("bare terminate, CREATE DATABASE TEMPLATE, connect", floor)
     bench.add("PostgreSQL snapshot", ours)
-    bench.ratio("PostgreSQL snapshot, as a multiple", ours, floor, TIMES_COPY)
+    bench.ratio("PostgreSQL snapshot, as a multiple", times(ours, floor), TIMES_COPY)
     bench.add("PostgreSQL rollback", back)
     bench.add("PostgreSQL query step", steps)
     bench.add("PostgreSQL reset", resets)
@@ -204,9 +177,7 @@ def measure(rounds: int, with_peers: bool) -> Bench:
     bench = Bench(rounds)
     steps(bench)
     states(bench)
-    if lacks():
-        bench.rows.append(["PostgreSQL", "-", lacks()[:60], "-"])
-    else:
+    if not lacks():
         copies(bench)
     if with_peers:
         peer(bench)
@@ -223,24 +194,16 @@ def main() -> None:
     report = probe("namespace")
     if not report.works:
         raise SystemExit(f"nothing to measure: {report.why}")
-    began, busy = datetime.datetime.now(datetime.UTC), load()
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    options = f" --rounds {arguments.rounds}{' --no-peers' if arguments.no_peers else ''}"
+    log = Log("Speed: the SQL environment", f"bench_sql{options}")
     bench = measure(arguments.rounds, not arguments.no_peers)
     close_servers()
     boxes.kept.close()
     close_zygotes()
-    options = f" --rounds {arguments.rounds}{' --no-peers' if arguments.no_peers else ''}"
-    text = f"""# Speed: the SQL environment
-
-- Command: `python -m tests.benchmarks.bench_sql{options}` (`make bench`)
-- Machine: {machine([] if arguments.no_peers else PEERS["skyrl_gsm8k"])}
-- SQLite {sqlite3.sqlite_version}; uid {os.getuid()}
-- Run: {began:%Y-%m-%d %H:%M} UTC; load {busy} before, {load()} after
-
-{table(["measure", "target", "median (least to largest)", "verdict"], bench.rows)}
-"""
-    arguments.out.write_text(text)
-    print(text)
+    where = f"Machine: {machine([] if arguments.no_peers else PEERS['skyrl_gsm8k'])}"
+    engines = f"SQLite {sqlite3.sqlite_version}; uid {os.getuid()}"
+    left_out = [f"PostgreSQL was left out: {lacks()}"] if lacks() else []
+    log.write(arguments.out, [where, engines, *left_out], bench.table())
 
 
 if __name__ == "__main__":

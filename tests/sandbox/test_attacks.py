@@ -13,6 +13,7 @@ import pytest
 
 from agent_envs.sandbox import Limits, Sandbox
 from tests.sandbox.attacks import ATTACKS, PRELUDE, Attack
+from tests.sandbox.conftest import Make
 from tests.sandbox.leftovers import descendants, zygote_pid
 
 pytestmark = pytest.mark.skipif(
@@ -140,3 +141,17 @@ def test_bombs_do_not_disturb_a_neighbour(isolated: str) -> None:
             neighbour.run_python("import subprocess; subprocess.run('true').returncode").value
             == "0"
         )
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0, reason="the kernel shows other users' namespaces to root only"
+)
+def test_every_session_has_a_network_of_its_own(namespace: str, make: Make) -> None:
+    make(namespace)
+    zygote, networks = zygote_pid(namespace), [os.readlink("/proc/self/ns/net")]
+    for _ in range(4):
+        before = descendants(zygote)
+        make(namespace).run_python("1")
+        after = descendants(zygote) - before
+        networks += {os.readlink(f"/proc/{pid}/ns/net") for pid in after}
+    assert len(networks) == len(set(networks)) == 5

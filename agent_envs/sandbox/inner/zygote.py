@@ -159,6 +159,7 @@ class Zygote:
             alone = self.strength == NAMESPACE
             self.filters[self.strength] = seccomp.model_filter(shared_kernel_view=not alone)
         self.late = build_rooms(options["read"]) if self.strength == NAMESPACE else None
+        self.flags = self.next_flags()
         if self.strength != NAMESPACE:
             system.prctl(system.PR_SET_CHILD_SUBREAPER, 1)
             proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -193,6 +194,7 @@ class Zygote:
                 started = self.start_or_say_why_not(fds, message)
                 if started is not None:
                     poll.register(started, select.POLLIN)
+                self.flags = self.next_flags()
         self.end()
 
     def start_or_say_why_not(self, fds: list[int], wanted: dict[str, Any]) -> int | None:
@@ -219,7 +221,7 @@ class Zygote:
         try:
             with acting_as(wanted["uid"]):
                 with OURS:
-                    pid = system.clone(system.NEW_NAMESPACES if self.strength == NAMESPACE else 0)
+                    pid = system.clone(self.flags)
                 if pid == 0:
                     self.leave(place)
                     sock = socket.socket(fileno=host)
@@ -229,6 +231,22 @@ class Zygote:
         pidfd = os.pidfd_open(pid)
         self.sessions[pidfd] = Session(pid, wanted["base"], wanted["group"])
         return pidfd
+
+    def next_flags(self) -> int:
+        """What the next session is cloned with.
+
+        Its network namespace takes longest to make. So where it can the zygote goes into a new one
+        while nobody waits, and the session is born there.
+        """
+        if self.strength != NAMESPACE:
+            return 0
+        if self.late is None:  # the zygote may not make namespaces of its own
+            return system.NEW_NAMESPACES
+        try:
+            system.call("unshare", system.NEW_NETWORK)
+        except OSError:
+            return system.NEW_NAMESPACES
+        return system.NEW_NAMESPACES & ~system.NEW_NETWORK
 
     def leave(self, place: int) -> None:
         """In a session: let go of what is the zygote's, and of `place`."""
