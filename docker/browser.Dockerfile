@@ -1,6 +1,11 @@
 # Chromium for agent/Browser-v0 where there is none, reached over CDP.
 #
 #   docker build -t agent-envs/browser -f docker/browser.Dockerfile docker
+#   gymnasium.make("agent/Browser-v0", isolation="container")
+#
+# The environment starts it with a command of its own, without a network and without a port: see
+# envs/browser/container.py. It can be run by hand too, for any client of CDP:
+#
 #   docker run --rm -p 127.0.0.1:9222:9222 --security-opt no-new-privileges --cap-drop ALL agent-envs/browser
 #   curl http://127.0.0.1:9222/json/version
 #

@@ -52,6 +52,7 @@ def passes_gymnasiums_own_check(subject: Subject) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_env(env, skip_render_check=env.spec is None)
+    env.close()  # check_env does so only where it can make the env again
     assert not caught, f"check_env warns: {caught[0].message}"
 
 

@@ -10,10 +10,11 @@ import shutil
 import socket
 import sys
 import warnings
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from agent_envs.envs.browser.container import PORT, Container
 from agent_envs.envs.browser.contexts import Contexts
 from agent_envs.envs.browser.front import Front
 from agent_envs.errors import BackendUnavailable
@@ -21,13 +22,12 @@ from agent_envs.sandbox.identity import give_back, take_uid
 
 logger = logging.getLogger("agent_envs")
 
-ISOLATIONS = ("shared", "episode", "none")
-"""One browser for many episodes, one for each, or a shared one without a wall."""
+ISOLATIONS = ("shared", "episode", "container", "none")
+"""One browser for many episodes, one for each, a shared one in a container, or without a wall."""
 DOMAIN = "test"
 """The top level of all names; none of it is in the public network."""
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-_LAUNCHER = Path(__file__).with_name("launch.py")
-_PORT = 8000
+_LAUNCHER, _PUMP = (Path(__file__).with_name(name) for name in ("launch.py", "pump.py"))
 _PATIENCE = 30_000
 _SWITCHES = (
     "--headless --hide-scrollbars --mute-audio --no-first-run --no-startup-window "
@@ -57,7 +57,10 @@ class BrowserWarning(UserWarning):
 class Browser:
     """A running Chromium. `front` serves the sites of its episodes."""
 
-    def __init__(self, playwright_browser: Any, isolation: str, uid: int | None) -> None:
+    def __init__(
+        self, playwright_browser: Any, isolation: str, ended: Callable[[], None] = lambda: None
+    ) -> None:
+        """`ended` frees what it ran in, once; it may take its time."""
         self.pw = playwright_browser
         self.isolation = isolation
         self.contexts = Contexts(playwright_browser)
@@ -65,7 +68,7 @@ class Browser:
         self.own = False
         self.leases = 0
         self.served = 0
-        self._uid = uid
+        self._ended = ended
         self._chores: set[asyncio.Task[None]] = set()
         self.dead = False
         self.pw.on("disconnected", lambda _: setattr(self, "dead", True))
@@ -78,8 +81,8 @@ class Browser:
 
     def takes(self, isolation: str, most: int) -> bool:
         """Whether another episode may come."""
-        fits = (self.isolation == "none") == (isolation == "none")
-        return fits and not (self.own or self.dead) and self.served < most
+        fits = self.isolation == isolation and self.served < most
+        return fits and not (self.own or self.dead)
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something that nobody waits for, while the browser lives."""
@@ -102,8 +105,8 @@ class Browser:
         for chore in self._chores:
             chore.cancel()
         await self.front.close()
-        give_back(self._uid)
-        self._uid = None
+        ended, self._ended = self._ended, lambda: None
+        await _aside(ended)
 
 
 @functools.cache
@@ -138,6 +141,8 @@ async def launch(driver: Any, isolation: str) -> Browser:
     """A new browser. Raises BackendUnavailable, with what to do."""
     if isolation == "none":
         return await _launch_bare(driver)
+    if isolation == "container":
+        return await _launch_contained(driver)
     global _own_sandbox
     if not find_bubblewrap():
         raise BackendUnavailable(
@@ -170,7 +175,7 @@ _FIX = (
 async def _launch_walled(driver: Any, isolation: str, own_sandbox: bool) -> Browser:
     door = f"agent-envs-{secrets.token_hex(16)}"
     uid = take_uid()
-    switches = _switches(_PORT, own_sandbox)
+    switches = _switches(PORT, own_sandbox)
     whom = str(-1 if uid is None else uid)
     wall = [str(find_bubblewrap()), door, whom, find()]
     command = ["-I", "-S", str(_LAUNCHER), *wall, *switches]
@@ -180,7 +185,7 @@ async def _launch_walled(driver: Any, isolation: str, own_sandbox: bool) -> Brow
             waiting.listen()
             waiting.setblocking(False)
             running = await _start(driver, sys.executable, command)
-            browser = Browser(running, isolation, uid)
+            browser = Browser(running, isolation, functools.partial(give_back, uid))
             with waiting.accept()[0] as sender:
                 [listening] = socket.recv_fds(sender, 1, 1)[1]
         await browser.front.listen(socket.socket(fileno=listening))
@@ -204,9 +209,33 @@ async def _launch_bare(driver: Any) -> Browser:
     except BaseException:
         listening.close()
         raise
-    browser = Browser(running, "none", None)
+    browser = Browser(running, "none")
     await browser.front.listen(listening)
     return browser
+
+
+async def _launch_contained(driver: Any) -> Browser:
+    container = Container(_switches(PORT, own_sandbox=False))
+    try:
+        await asyncio.to_thread(container.start)
+        running, _ = await asyncio.gather(
+            _start(driver, sys.executable, ["-I", "-S", str(_PUMP), container.address]),
+            asyncio.to_thread(container.hand_over),
+        )
+        browser = Browser(running, "container", container.end)
+        await browser.front.listen(container.front)
+        return browser
+    except BaseException:
+        await _aside(container.end)
+        raise
+
+
+async def _aside(work: Callable[[], None]) -> None:
+    """Let something that takes its time happen on another thread."""
+    try:
+        await asyncio.to_thread(work)
+    except RuntimeError:  # there is none any more, at the interpreter's end
+        work()
 
 
 async def _start(driver: Any, program: str, command: list[str]) -> Any:

@@ -49,9 +49,11 @@ class BrowserEnv(ToolEnv):
         """`tasks`: also "miniwob", the pages of MiniWoB++, which grade themselves: their own raw
         reward is then the component `page`, and `passed` is whether it is 1. `isolation`: "shared"
         is one browser for many episodes, each in a context of its own; "episode" gives each a
-        browser; "none" takes the wall around the browser away. `page_chars`: how much of a page is
-        shown at once. `patience`: after how many seconds a page that does not answer is given up.
-        The others are as in `ToolEnv`. Raises ValueError for what cannot be."""
+        browser; "container" is one as "shared" is, in a container of the image that
+        AGENT_ENVS_BROWSER_IMAGE names, for machines without Chromium; "none" takes the wall around
+        the browser away. `page_chars`: how much of a page is shown at once. `patience`: after how
+        many seconds a page that does not answer is given up. The others are as in `ToolEnv`. Raises
+        ValueError for what cannot be."""
         if isolation not in ISOLATIONS:
             raise ValueError(f"isolation={isolation!r}: one of {', '.join(ISOLATIONS)}")
         if not page_chars >= 500 or not patience > 0:

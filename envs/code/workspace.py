@@ -13,6 +13,7 @@ from agent_envs.sandbox import (
 )
 from agent_envs.sandbox.outcome import LOST_INTERPRETER, LOST_SESSION
 from agent_envs.verifiers.unit_tests import Clock
+from agent_envs.verifiers.unit_tests.boxes import crowding
 
 LIMITS = Limits(seconds=20.0, cpu_seconds=2)
 """Of one call of the agent. CPU time decides; the wall is for a busy machine, and for sleepers."""
@@ -53,7 +54,7 @@ class Workspace:
         What a busy machine may change is not told: which of the limits on time ended it, and what
         was not yet at its end by itself."""
         limits = self.box.limits
-        seconds = min(limits.seconds, clock.seconds(limits.cpu_seconds))
+        seconds = min(limits.seconds * crowding(), clock.seconds(limits.cpu_seconds))
         if not seconds:
             return None
         result = self.box.run_python(code, seconds=seconds)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,8 @@ ORDER = ".order"
 SHORT = 30_000
 """Characters of an order that goes with its cell; a longer one goes by a file."""
 WALL_TO_CPU = 10
-"""A busy machine must not change a verdict: wall limits are that many times the CPU limits."""
+"""A busy machine must not change a verdict: wall limits are that many times the CPU limits, and as
+many times more as there are processes for each processor."""
 MOST_TIMEOUTS = 2
 """Calls that may run out of time; after that nothing more is run."""
 PATIENCE = 20.0
@@ -45,26 +47,34 @@ ENDED = {
 class Clock:
     """How long a verification, or a turn of an agent, may go on.
 
-    `total` is seconds of CPU. The wall may show ten times what was used of it, and `PATIENCE` more
-    for what waits instead of computing: a solution that sleeps fails, and hangs nobody.
+    `total` is seconds of CPU. The wall may show ten times what was used of it (on a machine that is
+    not crowded), and `PATIENCE` more for what waits instead of computing: a solution that sleeps
+    fails, and hangs nobody.
     """
 
     def __init__(self, total: float) -> None:
         self.left = total
-        self.end = time.monotonic() + PATIENCE
+        self.end = time.monotonic() + PATIENCE * crowding()
         self.timeouts = 0
 
     def seconds(self, cpu_seconds: int) -> float:
         """How long a call of so much CPU time may last; 0 if there is no time left for any."""
         if self.timeouts >= MOST_TIMEOUTS or self.left <= 0:
             return 0.0
-        return max(0.0, min(float(cpu_seconds * WALL_TO_CPU), self.end - time.monotonic()))
+        wall = cpu_seconds * WALL_TO_CPU * crowding()
+        return max(0.0, min(wall, self.end - time.monotonic()))
 
     def note(self, result: ExecResult) -> None:
         """Count a call's time, and whether it ran out of it."""
         self.left -= result.cpu_seconds
-        self.end += WALL_TO_CPU * (result.cpu_seconds + COST)
+        self.end += WALL_TO_CPU * crowding() * (result.cpu_seconds + COST)
         self.timeouts += result.ended == "timeout"
+
+
+def crowding() -> float:
+    """How many processes there are for each processor, now or in the last minute; at least 1."""
+    running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+    return max(1.0, max(running, os.getloadavg()[0]) / len(os.sched_getaffinity(0)))
 
 
 class Box:

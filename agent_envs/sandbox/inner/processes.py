@@ -69,8 +69,14 @@ class Processes:
 
     def seconds(self, pid: int, fields: list[str]) -> float:
         """CPU time of a process and the children that it has waited for. `fields`: its `stat`."""
-        own = time.clock_gettime(~pid << 3 | CPU_CLOCK)
-        return own + sum(map(int, fields[CHILDREN_TIMES])) * TICK
+        return self.own_seconds(pid) + sum(map(int, fields[CHILDREN_TIMES])) * TICK
+
+    def own_seconds(self, pid: int) -> float:
+        """CPU time of a process alone; 0 when it is gone."""
+        try:
+            return time.clock_gettime(~pid << 3 | CPU_CLOCK)
+        except OSError:
+            return 0.0
 
     def seconds_of_ended(self) -> float:
         """CPU time of the processes that have ended in this call."""
@@ -162,7 +168,7 @@ class Processes:
         else:
             self.ends[pid] = end
 
-    def stop(self, pid: int, seconds: float = 2.0) -> bool:
+    def stop(self, pid: int, seconds: float = 10.0) -> bool:
         """Stop a child for good, by the kernel's word; False when it ended, or would not.
 
         SIGCHLD must be blocked: it is what this waits for.

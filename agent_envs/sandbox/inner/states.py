@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import time
+from dataclasses import replace
 from typing import Any
 
 from agent_envs.sandbox.inner.handle import DONE, HELLO, State, end, hear, kill
@@ -20,7 +21,7 @@ from agent_envs.sandbox.inner.system import pidfd_getfd
 from agent_envs.sandbox.inner.watch import Gone, Watch
 from agent_envs.sandbox.inner.wire import send
 
-FORK_SECONDS = 5.0
+FORK_SECONDS = 10.0
 """How long a state may take to fork; one that takes longer is given up."""
 RUNNING, KEPT = 1000, 500
 """oom_score_adj: when memory runs out, what runs goes first, then what snapshots hold, and the
@@ -44,7 +45,40 @@ class States:
     # -- forking --
 
     def fork(self, state: State, order: dict[str, Any], fds: list[int]) -> State | None:
-        """Let a state go on just long enough to fork. The kernel says who the child is."""
+        """Let a state go on just long enough to fork. The kernel says who the child is.
+
+        Its CPU time is limited as that of any process, and each fork takes some: a state that has
+        used half of it is replaced before.
+        """
+        if self.processes.own_seconds(state.pid) > self.setup.rlimits["CPU"] / 2:
+            self._renew(state)
+        return self._fork(state, order, fds)
+
+    def _renew(self, state: State) -> None:
+        """Put a fork of a state, which is the same but for its age, in the state's place."""
+        new = self._twin(state)
+        if new is None:
+            return
+        old = replace(state)
+        for name in ("pid", "command", "own", "pidfd", "most_processes"):
+            setattr(state, name, getattr(new, name))
+        if state.kept:
+            self._prefer_to_kill(state, KEPT)
+        del self.by_pid[old.pid]
+        self._add(state)
+        end(old)
+
+    def _twin(self, state: State) -> State | None:
+        """A fork of a state that has done nothing, stopped."""
+        new = self._fork(state, {}, [])
+        if new is None:
+            return None
+        deadline = time.monotonic() + FORK_SECONDS
+        done = self.watch.first([new.command.fileno(), new.pidfd], deadline)
+        well = done == new.command.fileno() and hear(new.command) == (DONE, new.pid)
+        return new if well and self.processes.stop(new.pid) else None
+
+    def _fork(self, state: State, order: dict[str, Any], fds: list[int]) -> State | None:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         mine.setblocking(False)
         mine.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -147,12 +181,7 @@ class States:
     def _without_threads(self, call: State) -> State | None:
         """A fork has only the thread that forks; the original, whose threads run on, is ended."""
         self._add(call)
-        new = self.fork(call, {}, [])
-        if new:
-            deadline = time.monotonic() + FORK_SECONDS
-            done = self.watch.first([new.command.fileno(), new.pidfd], deadline)
-            well = done == new.command.fileno() and hear(new.command) == (DONE, new.pid)
-            new = new if well and self.processes.stop(new.pid) else None
+        new = self._twin(call)
         self._forget(call)
         self.processes.sweep({*self.by_pid, new.pid} if new else self.by_pid)
         return new
