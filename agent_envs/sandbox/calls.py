@@ -137,7 +137,10 @@ class Calls:
         room = self.limits.entries * BYTES_OF_A_NAME
         with self._lock, Payload(room=room) as payload:
             self._ask_for_file("list", payload)
-            found = json.loads(payload.read(room).rstrip(b"\0"))
+            try:
+                found = json.loads(payload.read(room).rstrip(b"\0"))
+            except ValueError:
+                raise SandboxFileError("the names of its files are too long for a list") from None
         return sorted((FileEntry(*entry) for entry in found), key=lambda entry: entry.path)
 
     def _ask_for_file(self, do: str, payload: Payload, **fields: Any) -> dict[str, Any]:

@@ -146,6 +146,8 @@ class Channel:
                     os.close(write)
             reader = Reader({name: read for name, (read, _) in pipes.items()}, most)
             facts = self._follow_or_stop(reader, time.monotonic() + seconds + GRACE_SECONDS)
+            if "ended" not in facts:
+                raise SessionLost(str(facts.get("refused")))
             reader.drain()
         finally:
             for read, _ in pipes.values():

@@ -23,6 +23,8 @@ ALWAYS_SEEN = ("/usr",)
 ASK = """import json, os, sys
 print(json.dumps([sys.version_info[:2], os.path.realpath(sys.executable), sys.base_prefix]))"""
 SECONDS = 30
+OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+"""This package, with tasks and their solutions: model code does not see it, wherever it lies."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,20 @@ def choose(interpreter: str | None, packages: tuple[str, ...]) -> Inside:
     if not _is_seen(python) and not python.startswith(prefix + "/"):
         outside.append(python)
     _check_readable([*folders, *found])
-    read = tuple(dict.fromkeys([*ALWAYS_SEEN, *outside, *folders, *sorted(found)]))
+    seen = dict.fromkeys([*ALWAYS_SEEN, *outside, *folders, *sorted(found)])
+    read = tuple(place for one in seen for place in without(one, OURS))
     warm = tuple(module for name in names for module in modules_of(name))
     return Inside(python, read, tuple(sites), (*folders, *sites), warm)
+
+
+def without(place: str, hidden: str) -> list[str]:
+    """Places that show all that one shows, but for what is hidden in it."""
+    if place == hidden:
+        return []
+    if not hidden.startswith(f"{place}/"):
+        return [place]
+    below = sorted(path for path in Path(place).iterdir() if path.exists())
+    return [shown for path in below for shown in without(str(path), hidden)]
 
 
 def _is_seen(path: str) -> bool:

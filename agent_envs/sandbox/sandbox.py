@@ -55,6 +55,7 @@ class Sandbox(Calls):
         self._ids = itertools.count(1)
         self._taken: dict[int, SandboxSnapshot] = {}
         self._copies: dict[int, int] = {}  # least recently used first: id -> the session's number
+        self._files: dict[int, str] = {}  # of snapshots whose copies have gone: a hash
         self._to_thaw: list[int] = []
         super().__init__(backend, interpreter, tuple(packages), limits, strict)
 
@@ -85,6 +86,7 @@ class Sandbox(Calls):
             for snapshot in snapshots:
                 self._check(snapshot)
                 del self._taken[snapshot.id]
+                self._files.pop(snapshot.id, None)
                 self._drop_copy(snapshot.id)
 
     def fork(self, snapshot: SandboxSnapshot | None = None) -> "Sandbox":
@@ -154,7 +156,7 @@ class Sandbox(Calls):
             self._restart()
             return False
         if "back" not in reply:
-            self._drop_copy(snapshot.id)
+            self._lose_copy(snapshot.id)
             return False
         budget.use(self._owner, snapshot.id, self)
         self._step = snapshot.step
@@ -167,6 +169,9 @@ class Sandbox(Calls):
         if nearest is None or not self._go_to_copy(nearest):
             self._start_again()
         self._play(snapshot.step)
+        wanted = self._files.get(snapshot.id)
+        if wanted is not None and wanted != self._digest(None):
+            raise SnapshotUnsupported("a replay leads to other files")
         try:
             self._freeze(snapshot)
         except SnapshotUnsupported:
@@ -213,6 +218,16 @@ class Sandbox(Calls):
             raise SnapshotUnsupported(LOST_SESSION) from None
         return digest if digest is None else str(digest)
 
+    def _lose_copy(self, id: int) -> None:
+        """Drop a copy that a replay is to make good, and note what its files were."""
+        try:
+            files = self._digest(self._taken[id])
+        except SnapshotUnsupported:  # the session is lost, and all copies with it
+            files = None
+        if files is not None:
+            self._files[id] = files
+        self._drop_copy(id)
+
     def _drop_copy(self, id: int) -> None:
         number = self._copies.pop(id, None)
         budget.forget(self._owner, id)
@@ -230,7 +245,7 @@ class Sandbox(Calls):
         try:
             if snapshot in self._copies and not self._closed:
                 self.dropped += 1
-                self._drop_copy(snapshot)
+                self._lose_copy(snapshot)
         finally:
             self._lock.release()
 

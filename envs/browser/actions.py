@@ -28,6 +28,12 @@ _REASONS = (
     ("did not find", "it has no such option"),
 )
 _NOT_FOUND = re.compile(r"No element matching|not attached|Unable to adopt|stale|aria-ref")
+CLIPBOARD = re.compile(
+    r"(Control|Meta|ControlOrMeta)\+(.*\+)?(Key)?[cvx]$|(Control|Shift)\+(.*\+)?(Insert|Delete)$"
+    r"|^(Copy|Cut|Paste)$",
+    re.IGNORECASE,
+)
+"""Keys that reach it: it would be shared with other episodes, and no rollback takes it back."""
 _CONTROL = re.compile("[\x00-\x20\x7f]")
 
 
@@ -88,6 +94,8 @@ async def press(session: Session, key: str, ref: int = 0) -> None:
     """Press a key, on an element or wherever the focus is."""
     if not key or len(key) > 50:
         raise ToolError('a key is "Enter", "Escape", "ArrowDown", "a", "Control+a", ...')
+    if CLIPBOARD.search(key):
+        raise ToolError("there is no clipboard: fill puts text into a field")
     if ref:
         await _on(session, ref, lambda element: element.press(key, timeout=PATIENCE))
         return

@@ -41,6 +41,7 @@ SETTINGS = {
     "max_wal_senders": "0",
     "shared_buffers": "32MB",
     "max_connections": "200",
+    "max_locks_per_transaction": "1024",
     "work_mem": "8MB",
     "temp_file_limit": "64MB",
     "max_parallel_workers_per_gather": "0",

@@ -24,6 +24,10 @@ WALL = 1.4
 LOST = "the database crashed and is now as it was at the start of the task"
 
 
+class TooLarge(Exception):
+    """The database cannot be written out."""
+
+
 class SQLiteSession:
     """An episode's database: cells of ours in a sandbox, with SQL of the agent's in them."""
 
@@ -92,12 +96,17 @@ class SQLiteSession:
         result = self.box.run_python(cell, seconds=60)
         if self._is_lost(result):
             return self.serialized()
+        if result.ended in ("error", "memory"):
+            raise TooLarge
         json_of(result)
         return self.box.read_file(FILE)
 
     def state(self) -> State | Failed:
         """See `Session`: a copy is read in a sandbox of the grader's."""
-        return self.backend.engine.state(self.serialized())
+        try:
+            return self.backend.engine.state(self.serialized())
+        except TooLarge:
+            return Failed("the database has grown so large that it cannot be read")
 
     def save(self) -> SandboxSnapshot:
         """See `Session`: with open transactions, temporary tables and all."""

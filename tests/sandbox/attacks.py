@@ -80,6 +80,19 @@ REFUSALS = [
     ),
     Attack("own socket pairs work", "import socket\n[x.close() for x in socket.socketpair()]"),
     Attack(
+        "signals that come later, and a hold on a process without a call that names it",
+        "import socket\na, b = socket.socketpair()\n"
+        "[sc(222, 1, None, ctypes.byref(ctypes.c_long())), tr(a.getsockopt, 1, 77),"
+        " tr(a.setsockopt, 1, 76, 1)] + [a.close(), b.close()]",
+        check=refused,
+    ),
+    Attack(
+        "process groups of frozen copies",
+        "pid = os.fork()\nif pid == 0:\n  import time; time.sleep(9)\n"
+        "said = [tr(os.setpgid, pid, p) for p in {frozen}]\nos.kill(pid, 9); os.waitpid(pid, 0)\nsaid",
+        check=refused,
+    ),
+    Attack(
         "kill by number",
         "[tr(os.kill, p, 9) for p in (-1, 1, 2, 3, {zygote}, {victim}, {host}, os.getppid())]",
         check=refused,
@@ -204,7 +217,7 @@ BOMBS = [
     Attack(
         "forks that detach",
         "while True:\n  try:\n    if os.fork() == 0: os.setsid()\n  except OSError: pass",
-        ("timeout",),
+        ("timeout", "memory"),
         seconds=1,
     ),
     Attack(

@@ -29,7 +29,8 @@ from tests.sandbox.leftovers import (
 
 ROOT = Path(__file__).parents[2]
 HOST = """
-import sys, threading, warnings
+import signal, sys, threading, warnings
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored below a job in the background
 warnings.simplefilter("ignore")
 from agent_envs.sandbox import Sandbox
 boxes = [Sandbox(sys.argv[1]) for _ in range(3)]

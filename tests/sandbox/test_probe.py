@@ -28,7 +28,7 @@ from agent_envs.sandbox.docker import Docker
 from agent_envs.sandbox.identity import give_back, take_uid
 from agent_envs.sandbox.inner import landlock
 from agent_envs.sandbox.probe import _probe, pick, warn_once
-from tests.sandbox.conftest import Make
+from tests.sandbox.conftest import Make, works
 
 is_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
@@ -301,3 +301,25 @@ def test_sessions_build_their_own_rooms_where_the_zygote_cannot(
     assert box.exec("ls /proc; ls /usr | head -1; touch /usr/x").stdout == "bin\n"
     box.close()
     close_zygotes()
+
+
+@pytest.mark.parametrize("name", ["namespace", "landlock"])
+def test_this_package_is_not_seen_wherever_it_lies(
+    name: str, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Installed beside the interpreter, its tasks and their solutions would be there to read."""
+    for file in ("hidden/gold.py", "shown.py", "folder/other.py"):
+        (tmp_path / "site" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "site" / file).write_text("x = 1")
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o755)
+    monkeypatch.setattr(interpreter, "OURS", str(tmp_path / "site/hidden"))
+    interpreter.choose.cache_clear()
+    box = make(works(name), packages=[str(tmp_path / "site")])
+    interpreter.choose.cache_clear()
+    seen = box.run_python("import shown; shown.x")
+    assert seen.value == "1"
+    assert box.run_python("import folder.other; folder.other.x").value == "1"
+    assert "No module" in (box.run_python("import hidden.gold").error or "")
+    gold = str(tmp_path / "site/hidden/gold.py")
+    assert box.run_python(f"open({gold!r})").ended == "error"

@@ -396,3 +396,48 @@ def test_snapshot_outlives_any_number_of_branches(backend: str, make: Make) -> N
 def seconds_used(pid: int) -> float:
     """CPU time of a process."""
     return time.clock_gettime(~pid << 3 | 2)
+
+
+def test_how_a_file_is_open_is_rolled_back(box: Sandbox) -> None:
+    box.run_python(
+        "import fcntl, os\nf = os.open('f', os.O_RDWR | os.O_CREAT); os.write(f, b'abc')"
+    )
+    before = box.snapshot()
+    box.run_python("fcntl.fcntl(f, fcntl.F_SETFL, os.O_APPEND)")
+    box.rollback(before)
+    code = "os.lseek(f, 0, 0); os.write(f, b'x'); open('f').read()"
+    assert box.run_python(code).value == "'xbc'"
+
+
+def test_descriptors_that_have_no_place_break_nothing(box: Sandbox) -> None:
+    box.run_python("import os\nplace = os.open('.', os.O_PATH)")
+    assert box.run_python("os._exit(1)").ended == "killed"
+    assert box.run_python("1").value == "1"
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("import fcntl\nf = open('f', 'w'); fcntl.flock(f, fcntl.LOCK_EX)", "a lock on"),
+        ("import mmap\nf = open('f', 'w+b'); f.write(b'abc'); f.flush()\n"
+         "m = mmap.mmap(f.fileno(), 3, flags=mmap.MAP_PRIVATE); f.close()", "a mapping of"),
+        ("import ctypes, mmap\nm = mmap.mmap(-1, 4096); p = ctypes.c_char.from_buffer(m)\n"
+         "ctypes.CDLL(None).mprotect(ctypes.c_void_p(ctypes.addressof(p)), 4096, 1)",
+         "a shared mapping of"),
+    ],
+)  # fmt: skip
+def test_what_forks_would_share_is_refused(code: str, what: str, box: Sandbox) -> None:
+    assert box.run_python(code).ok
+    with pytest.raises(SnapshotUnsupported, match=what):
+        box.snapshot()
+
+
+def test_replay_that_leads_to_other_files_is_refused(backend: str, make: Make) -> None:
+    box = make(backend, max_snapshots=1)
+    box.run_python("import time; open('f', 'w').write(str(time.time_ns())); None")
+    before = box.snapshot()
+    box.run_python("1")
+    box.snapshot()
+    assert box.dropped == 1
+    with pytest.raises(SnapshotUnsupported, match="other files"):
+        box.rollback(before)

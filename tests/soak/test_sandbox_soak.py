@@ -122,7 +122,8 @@ def test_64_sessions_at_once_do_not_stall(backend: str, rounds: int) -> None:
 
 
 HOST = """
-import sys, threading, warnings
+import signal, sys, threading, warnings
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored below a job in the background
 warnings.simplefilter("ignore")
 from agent_envs.sandbox import Sandbox
 boxes = [Sandbox(sys.argv[1]) for _ in range(10)]

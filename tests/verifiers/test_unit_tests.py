@@ -377,3 +377,44 @@ def test_files_that_cannot_be_written_are_the_solutions_fault(backend: str, path
     data = task("cases", [{"args": "()", "returns": "1"}])
     report = verify(data, files, backend=backend)
     assert not report.passed and len(report.results) == 1
+
+
+# -- forged answers --
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"float": 10**400},
+        {"complex": [10**400, 0]},
+        {"set": [n * (2**61 - 1) for n in range(1000)]},
+        {"dict": [[n * (2**61 - 1), 0] for n in range(1000)]},
+    ],
+)
+def test_forged_values_are_refused_at_once(tree: Any) -> None:
+    with pytest.raises(ValueError):
+        unpack(tree)
+
+
+FORGED = """
+import json
+dump, called = json.dump, []
+json.dump = lambda said, file: dump({} if called else said, file)
+def f(*args): called.append(1)
+"""
+LENIENT = {
+    "a loop that ends": "def check(f):\n    assert all(map(lambda x: f(x) == x, [1, 2]))",
+    "an except that takes everything": (
+        "def check(f):\n    try:\n        assert f(1) == 1\n"
+        "    except TypeError:\n        raise\n    except:\n        pass"
+    ),
+}
+
+
+@pytest.mark.parametrize("said", ["{'raised': 'StopIteration', 'text': ''}", "{'broken': ''}"])
+@pytest.mark.parametrize("name", LENIENT)
+def test_forged_words_end_no_test_well(name: str, said: str, backend: str) -> None:
+    if "except" in name and "raised" in said:
+        pytest.skip("a test that takes every exception is passed by one")
+    source = FORGED.replace("{}", said)
+    assert not grade("asserts", source, [LENIENT[name]], backend).passed

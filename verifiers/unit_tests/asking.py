@@ -25,6 +25,7 @@ MOST_ASKED = 500
 """Questions of one run."""
 MOST_MISSED = 20_000
 """How often one run may lack an answer."""
+ENDS = (StopIteration, StopAsyncIteration)
 
 
 class Pending(BaseException):
@@ -80,7 +81,7 @@ class Questions:
 
     def give_up(self, why: str) -> NoReturn:
         """The test has failed, whatever it goes on to do. Raises Enough."""
-        self.broken = self.broken or why
+        self.broken = self.broken or why or "the graded code broke off"
         raise Enough
 
 
@@ -150,9 +151,13 @@ def candidate(*args: Any, **kwargs: Any) -> Any:
 
 
 def exception(name: Any, text: Any) -> Exception:
-    """A built-in exception by name, RuntimeError for what is none; or a base that a text makes."""
+    """A built-in exception by name, RuntimeError for what is none; or a base that a text makes.
+
+    The name is the graded code's word, so it is RuntimeError too where the test's own loops would
+    take it for their end.
+    """
     kind = getattr(builtins, str(name), None)
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(kind, ENDS):
         kind = RuntimeError
     for base in kind.__mro__:
         try:

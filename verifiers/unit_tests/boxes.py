@@ -19,6 +19,7 @@ from agent_envs.sandbox import (
     SandboxFileError,
     SandboxSnapshot,
 )
+from agent_envs.verifiers.unit_tests.codec import BYTES
 
 PACKAGE = "agent_envs.verifiers.unit_tests"
 ORDER = ".order"
@@ -33,8 +34,6 @@ PATIENCE = 20.0
 """Seconds."""
 COST = 0.005
 """Seconds of CPU that a call costs around what runs in it."""
-OUTPUT = 4_000_000
-"""Bytes of an answer."""
 TOTAL = "out of time, all tests together"
 ENDED = {
     "timeout": "out of time",
@@ -83,10 +82,12 @@ class Box:
     modules: tuple[str, ...]
     answer: str
     """The function inside that writes the answers."""
+    output: int
+    """Bytes of an answer."""
 
     def __init__(self, backend: str, cpu_seconds: int) -> None:
         wall = float(cpu_seconds * WALL_TO_CPU)
-        limits = Limits(seconds=wall, cpu_seconds=cpu_seconds, output=OUTPUT)
+        limits = Limits(seconds=wall, cpu_seconds=cpu_seconds, output=self.output)
         self.sandbox = Sandbox(backend, limits=limits)
         self._at: SandboxSnapshot | None = None  # where it is, if nothing has been run since
         try:
@@ -169,6 +170,7 @@ class Graded(Box):
 
     modules = ("codec", "graded", "objects")
     answer = "graded.answer"
+    output = BYTES + 100_000  # of one value, and what is around it
 
 
 class Tester(Box):
@@ -176,6 +178,7 @@ class Tester(Box):
 
     modules = ("codec", "asking", "remote", "running")
     answer = "asking.answer"
+    output = 4_000_000
 
 
 class Stop:

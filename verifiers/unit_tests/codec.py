@@ -6,6 +6,7 @@ with one key, its type: `{"tuple": [1, 2]}`, `{"int": "0x..."}` beyond 53 bits, 
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,6 +16,8 @@ ITEMS = 200_000
 """Values in one value, itself included."""
 BYTES = 1_000_000
 """Of its JSON text."""
+MOST_ALIKE = 100
+"""Keys with the same hash in one set or dict."""
 EXACT_IN_JSON = 1 << 53
 Other = Callable[[Any], Any]
 SEQUENCES: dict[str, type] = {"tuple": tuple, "set": set, "frozenset": frozenset}
@@ -101,7 +104,7 @@ def unpack(tree: Any, other: Other = no_objects) -> Any:
     """
     try:
         return _value(tree, other, 0)
-    except (TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(f"no plain value: {error}") from None
 
 
@@ -116,9 +119,12 @@ def _value(tree: Any, other: Other, depth: int) -> Any:
         return other(tree)
     ((name, inside),) = tree.items()
     if name in SEQUENCES:
-        return SEQUENCES[name]([_value(item, other, depth + 1) for item in inside])
+        items = [_value(item, other, depth + 1) for item in inside]
+        return SEQUENCES[name](items if name == "tuple" else _spread(items))
     if name == "dict":
-        return {_value(k, other, depth + 1): _value(v, other, depth + 1) for k, v in inside}
+        pairs = [(_value(k, other, depth + 1), _value(v, other, depth + 1)) for k, v in inside]
+        _spread([key for key, _ in pairs])
+        return dict(pairs)
     if name == "int":
         return int(inside, 16)
     if name == "float":
@@ -129,6 +135,13 @@ def _value(tree: Any, other: Other, depth: int) -> Any:
         real, imaginary = (_value(part, no_objects, depth + 1) for part in inside)
         return complex(real, imaginary)
     return other(tree)
+
+
+def _spread(keys: list[Any]) -> list[Any]:
+    """Keys, of which few have the same hash: else a set of them takes a time like its square."""
+    if len(keys) > MOST_ALIKE and max(Counter(map(hash, keys)).values()) > MOST_ALIKE:
+        raise ValueError(f"more than {MOST_ALIKE} keys with the same hash")
+    return keys
 
 
 def same(found: Any, wanted: Any) -> bool:

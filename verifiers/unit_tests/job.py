@@ -16,6 +16,8 @@ from agent_envs.verifiers.unit_tests.stock import testers
 
 MOST_QUESTIONS = 2000
 """What one test may ask the graded code."""
+MOST_ANSWERED = 16_000_000
+"""Bytes of all answers to one test."""
 FEW = 6
 """How many questions are answered at first: most wrong code fails on those."""
 LONGEST_REASON = 1000
@@ -114,9 +116,13 @@ def converse(
     known = None if order["in_order"] else json.dumps(order)
     asks = first_questions.get(known) or []
     answers: dict[str, Any] = {}
+    size = 0
     while job.clock.seconds(job.cpu_seconds):
         for key in asks if answers else asks[:FEW]:
             answers[key] = answer(json.loads(key))
+            size += len(json.dumps(answers[key]))
+            if size > MOST_ANSWERED:
+                return Failure("its answers are too long, all together")
         if problem := box.go_to(start):
             raise BackendUnavailable(f"the sandbox for tests: {problem}")
         said = box.ask(work, {**order, "answers": answers}, job.clock)

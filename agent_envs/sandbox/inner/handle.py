@@ -24,8 +24,8 @@ class State:
     """The snapshots that hold it, and one for being the current state."""
     places: dict[int, str] = field(default_factory=dict)
     """Its open files by name when its call ended, and under -1 its working directory."""
-    offsets: dict[int, int] = field(default_factory=dict)
-    """Where the open files stood; forks share them."""
+    offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Where the open files stood, and their flags; forks share both."""
     most_processes: int = 0
     """Its soft limit, which forks inherit."""
     kept: bool = False

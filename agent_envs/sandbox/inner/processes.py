@@ -98,20 +98,31 @@ class Processes:
         finally:
             os.close(folder)
 
-    def offset(self, pid: int, descriptor: int) -> int:
-        """Where a process's open file stands."""
-        return int(self.read(f"{pid}/fdinfo/{descriptor}").split()[1])
+    def opened(self, pid: int, descriptor: int) -> tuple[int, int]:
+        """Where a process's open file stands, and its flags."""
+        words = self.read(f"{pid}/fdinfo/{descriptor}").split()
+        return int(words[1]), int(words[3], 8)
+
+    def has_lock(self, pid: int, descriptor: int) -> bool:
+        """Whether a lock or a lease hangs on an open file: forks share it, or have none."""
+        return "\nlock:" in self.read(f"{pid}/fdinfo/{descriptor}")
 
     def folder(self, pid: int) -> str:
         """A process's working directory."""
         return os.readlink(f"{pid}/cwd", dir_fd=self.proc)
 
-    def shared_mapping(self, pid: int) -> str | None:
-        """The first writable shared mapping of a process, by name."""
+    def mapping_apart(self, pid: int, writable: str | tuple[str, ...]) -> str | None:
+        """The first mapping of a process that a fork of it does not have for itself, by name: one
+        that is shared, or of a file in a `writable` place, which may become another file."""
         for line in self.read(f"{pid}/maps").splitlines():
             rights = line.split(None, 2)[1]
-            if rights[1] == "w" and rights[3] == "s":
-                return (line.split(None, 5) + ["anonymous memory"])[5]
+            name = (line.split(None, 5) + ["shared memory"])[5]
+            of_system = name.startswith("/") and not name.endswith(" (deleted)")
+            shared = rights[3] == "s" and not (of_system and rights[1] == "-")
+            if shared:
+                return f"shared mapping of {name}"
+            if name.startswith(writable):
+                return f"mapping of {name}"
         return None
 
     def everyone(self) -> list[int]:

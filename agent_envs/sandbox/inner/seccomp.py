@@ -42,7 +42,7 @@ DENIED = """
     setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr file_setattr
 
     setpriority ioprio_set migrate_pages move_pages process_madvise process_mrelease
-    set_mempolicy_home_node sched_setscheduler sched_setparam sched_setattr setrlimit
+    set_mempolicy_home_node sched_setscheduler sched_setparam sched_setattr setrlimit timer_create
 """.split()
 """Refused to model code and supervisor alike: doors into the kernel; other views of the file
 system; what outlives a call or escapes a capture; what reaches other processes."""
@@ -69,6 +69,8 @@ SHARING_FLAGS = 0x10F00
 CLONE_PARENT = 0x8000
 OWNER_FCNTLS = (8, 10, 15)
 """F_SETOWN, F_SETSIG, F_SETOWN_EX: a signal to any process, without a call that names it."""
+PEER_PIDFD, PASS_PIDFD = 77, 76
+"""SO_PEERPIDFD, SO_PASSPIDFD: a hold on a process without a call that names it."""
 OWNER_IOCTLS = (0x8901, 0x8902, 0x5412, 0x541C)
 """FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX."""
 
@@ -181,6 +183,8 @@ def model_filter(*, shared_kernel_view: bool, machine: str = MACHINE) -> bytes:
     filter.words("prlimit64", (0, unless([0], no)), (4, unless([0], no)), (5, unless([0], no)))
     filter.words("sched_setaffinity", (0, unless([0], no)))
     filter.words("prctl", (0, unless(ALLOWED_PRCTL, no)))
+    filter.words("getsockopt", (4, if_one_of([PEER_PIDFD], no)))
+    filter.words("setsockopt", (4, if_one_of([PASS_PIDFD], no)))
     filter.words("fcntl", (2, if_one_of(OWNER_FCNTLS, no)))
     filter.words("ioctl", (2, if_one_of(OWNER_IOCTLS, no)))
     return filter.program()

@@ -25,7 +25,7 @@ READY = b"ready"
 IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 """What a terminal sends to all of the host's group, and zygote and supervisors do not mind."""
 PLACES = ("workspace", "tmp", "shm")
-SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/bin")
+SYSTEM_FOLDERS = ("/lib", "/lib64", "/bin")
 DEVICES = ("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 

@@ -72,7 +72,7 @@ def carry_out(
         os.dup2(fd, target)
         os.close(fd)
     reply = fds[2] if fds else -1
-    os.setpgid(0, 0)
+    os.setsid()  # nobody else can join its process group, and wake it by leaving that orphaned
     command.send(b"hello")
     block_signals(False)
     if "argv" in order:

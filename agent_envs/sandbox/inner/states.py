@@ -5,6 +5,8 @@ state; if it ends well it is the next current state. So a snapshot keeps a state
 anyway, and a rollback says which state the next call is forked from: neither forks.
 """
 
+import contextlib
+import fcntl
 import os
 import resource
 import select
@@ -27,6 +29,8 @@ RUNNING, KEPT = 1000, 500
 """oom_score_adj: when memory runs out, what runs goes first, then what snapshots hold, and the
 supervisor last."""
 MOST_PROCESSES = 8192
+ROUNDS = 20
+WRITABLE = ("/workspace/", "/tmp/", "/dev/shm/")
 DEVICES = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")}
 
 
@@ -95,7 +99,7 @@ class States:
         pid = self._hello(state, mine)
         try:
             signal.pidfd_send_signal(state.pidfd, signal.SIGSTOP)
-            if pid is None or pid in self.by_pid or os.getpgid(pid) != pid:
+            if pid is None or pid in self.by_pid or os.getsid(pid) != pid:
                 return None
             call = State(pid, mine, own, os.pidfd_open(pid))
         except OSError:
@@ -158,11 +162,9 @@ class States:
         Returns how many processes and threads that were, and the CPU time of all together; None
         if the call did not live to it.
         """
-        if not self.processes.stop(call.pid):
-            return None
-        killed = self.processes.sweep({*self.by_pid, call.pid})
+        killed = self._quiet(call)
         fields = self.processes.stat(call.pid)
-        if fields[0] in "ZX":
+        if killed is None or fields[0] in "ZX":
             return None
         cpu = self.processes.seconds(call.pid, fields) + self.processes.seconds_of_ended()
         threads = int(fields[THREADS])
@@ -173,6 +175,20 @@ class States:
         old, self.current = self.current, new
         self.release(old)
         return {"killed": killed, "threads": threads - 1, "cpu": cpu}
+
+    def _quiet(self, call: State) -> int | None:
+        """Stop a call and end all else of it, whose end may set it going once more (SIGCONT, to a
+        process group that gets orphaned). How many ended; None if the call did not live to it."""
+        ended = 0
+        for _ in range(ROUNDS):
+            stopped = self.processes.stat(call.pid)[0] == "T"
+            if not stopped and not self.processes.stop(call.pid):
+                return None
+            found = self.processes.sweep({*self.by_pid, call.pid})
+            ended += found
+            if stopped and not found:
+                return ended
+        return None
 
     def _add(self, state: State) -> None:
         self.by_pid[state.pid] = state
@@ -191,7 +207,7 @@ class States:
             descriptors = self.processes.descriptors(state.pid)
             state.places = {fd: to for fd, to in descriptors.items() if to.startswith("/")}
             files = [fd for fd, to in state.places.items() if to not in DEVICES]
-            state.offsets = {fd: self.processes.offset(state.pid, fd) for fd in files}
+            state.offsets = {fd: self.processes.opened(state.pid, fd) for fd in files}
             state.places[-1] = self.processes.folder(state.pid)
         except OSError:
             return False
@@ -207,13 +223,15 @@ class States:
         self.release(old)
 
     def put_offsets_back(self, state: State) -> None:
-        """Set open files to where they stood when the state's call ended."""
-        for fd, offset in state.offsets.items():
+        """Set open files to where and how they stood when the state's call ended."""
+        for fd, (offset, flags) in state.offsets.items():
             try:
                 copy = pidfd_getfd(state.pidfd, fd)
             except OSError:
                 continue
-            os.lseek(copy, offset, os.SEEK_SET)
+            with contextlib.suppress(OSError):  # not of a FIFO, or a mere path
+                fcntl.fcntl(copy, fcntl.F_SETFL, flags)
+                os.lseek(copy, offset, os.SEEK_SET)
             os.close(copy)
 
     def release(self, state: State) -> None:
@@ -268,8 +286,10 @@ class States:
         for fd, to in self.processes.descriptors(state.pid).items():
             if to != state.own and (not to.startswith("/") or to.endswith(" (deleted)")):
                 return f"descriptor {fd} is {to}"
-        mapping = self.processes.shared_mapping(state.pid)
-        return f"a shared mapping of {mapping}" if mapping else None
+            if to != state.own and self.processes.has_lock(state.pid, fd):
+                return f"a lock on {to}"
+        mapping = self.processes.mapping_apart(state.pid, self.setup.base or WRITABLE)
+        return mapping and f"a {mapping}"
 
     def misplaced(self, state: State) -> str | None:
         """An open file, or the working directory, that is no longer where it was; None if all are.

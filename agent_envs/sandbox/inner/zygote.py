@@ -109,6 +109,7 @@ def acting_as(uid: int | None) -> Iterator[None]:
 def remove_base(base: str) -> None:
     """Remove the folder of a session that could not do it itself."""
     try:
+        os.chmod(base, 0o700)  # its processes have ended
         folder = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return
@@ -266,7 +267,8 @@ class Zygote:
             self.processes.apart = {live.pid for live in self.sessions.values()}
             self.processes.sweep(())
             self.processes.ends.clear()
-            remove_base(ended.base)
+            with contextlib.suppress(OSError):  # what one session has done to it ends no other
+                remove_base(ended.base)
         # The host reads the group before it removes it: only its end makes that the zygote's task.
         self.groups = {*filter(self.is_group, self.groups), ended.group} - {""}
 
