@@ -257,7 +257,10 @@ def _find(by_prompt: dict[str, Task], messages: Messages) -> Task:
     try:
         return by_prompt[prompt]
     except KeyError:
-        raise KeyError(f"no task of the source has the prompt {prompt[:80]!r}") from None
+        raise KeyError(
+            f"no task of the source has the prompt {prompt[:80]!r}; for an environment with tasks "
+            "of its own: oracle(env), or oracle(type(env), env.tasks)"
+        ) from None
 
 
 def _say(move: Move) -> Action:

@@ -2,10 +2,11 @@
 
 import json
 import os
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -203,8 +204,8 @@ class Calls:
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if hasattr(self, "_channel"):
+    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
+        if hasattr(self, "_channel") and not at_exit():  # then it ends with its zygote
             self.close()
 
 

@@ -11,7 +11,7 @@ from agent_envs.envs.sql.database import Database
 from agent_envs.envs.sql.engine import CachedEngine
 from agent_envs.envs.sql.layout import counted, table
 from agent_envs.envs.sql.needed import need
-from agent_envs.envs.sql.questions import Catalogue, read_questions
+from agent_envs.envs.sql.questions import Catalogue, is_question_file, read_questions
 from agent_envs.envs.sql.spoiled import spoiled
 from agent_envs.envs.sql.sqlite import SQLite, SQLiteSession
 from agent_envs.envs.sql.statements import LONGEST, READS, first_word, one_query, split
@@ -89,6 +89,8 @@ class SQL(ToolEnv):
         self._grader = CachedEngine(self._backend.engine, backend)
         self.volatile = self._backend.volatile
         self._session: Session | None = None
+        if isinstance(tasks, str | PathLike) and database is None and is_question_file(tasks):
+            raise ValueError(f'{tasks} holds questions: say database="file.sql" too')
         if isinstance(tasks, str | PathLike) and database is not None:
             tasks = read_questions(tasks, database, split, self._backend)
         super().__init__(split=split, tasks=tasks, **arguments)

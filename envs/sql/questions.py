@@ -45,7 +45,13 @@ class File:
     """A database file: its script and tables, and other rows for them by seed."""
 
     def __init__(self, path: Path, backend: Backend) -> None:
-        self.script = path.read_text(encoding="utf-8")
+        try:
+            self.script = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"{path} is no SQL script; of a database file SQLite makes one: "
+                f"sqlite3 {path.name} .dump > {path.stem}.sql"
+            ) from None
         self.tables = backend.facts(self.script)
         find_links(self.tables)
         self.key = repr([(name, t.columns, t.rows) for name, t in self.tables.items()])
@@ -103,12 +109,24 @@ def read_questions(
                 continue
             data["file"] = name
             tasks.append(_task(f"{name}/{n:03}", split, line, data, backend.dialect))
+    said = "; ".join(f"{question!r:.60}: {why}" for question, why in left_out.items())
+    if not tasks:
+        raise ValueError(f"{path}: no question is left: {said or 'there are none'}")
     if left_out:
-        said = "; ".join(f"{question!r:.60}: {why}" for question, why in left_out.items())
-        warnings.warn(f"{path}: {len(left_out)} questions are left out: {said}", stacklevel=3)
+        warnings.warn(f"{path}: left out of the questions: {said}", stacklevel=3)
     catalogue = Catalogue(tasks, files)
     catalogue.left_out, catalogue.told = left_out, told
     return catalogue
+
+
+def is_question_file(path: str | PathLike[str]) -> bool:
+    """Whether a file's first line is a question, and no task."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            first = parse_json(file.readline())
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and "question" in first and "prompt" not in first
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -166,7 +166,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         assert not grade(env, two, "SELECT name, age FROM pet WHERE age IS NOT NULL")[0]
 
 
-@pytest.mark.filterwarnings("ignore:.*questions are left out")
+@pytest.mark.filterwarnings("ignore:.*left out of the questions")
 def test_what_cannot_be_decided_is_left_out_or_refused(tmp_path: Path) -> None:
     sound = {"question": "?", "gold_sqlite": "SELECT name FROM pet WHERE age > 4"}
     for line, why in (
@@ -181,10 +181,17 @@ def test_what_cannot_be_decided_is_left_out_or_refused(tmp_path: Path) -> None:
     for lines, why in (
         ([{"question": "?"}], "no gold_sqlite"),
         ([{"gold_sqlite": "SELECT 1"}], "no {"),
-        ([], "an empty list"),
+        ([], "no question is left: there are none"),
+        ([{"question": "?", "gold_sqlite": "SELECT nope FROM pet"}], "gold fails: no such column"),
     ):
         with pytest.raises(ValueError, match=re.escape(why)):
             SQL(**write(tmp_path, *lines))  # type: ignore[arg-type]
+    write(tmp_path, sound)
+    with pytest.raises(ValueError, match="say database="):
+        SQL(tasks=str(tmp_path / "q.jsonl"))
+    (tmp_path / "zoo.sql").write_bytes(b"SQLite format 3\0\xf2")
+    with pytest.raises(ValueError, match=re.escape("sqlite3 zoo.sql .dump")):
+        SQL(tasks=str(tmp_path / "q.jsonl"), database=str(tmp_path / "zoo.sql"))
     (tmp_path / "zoo.sql").write_text("CREATE TABEL x (y);")
     with pytest.raises(ValueError, match="script fails"):
         SQL(tasks=str(tmp_path / "q.jsonl"), database=str(tmp_path / "zoo.sql"))
