@@ -18,6 +18,7 @@ from agent_envs.envs.sql.env import SQL
 from agent_envs.envs.sql.server import Server, close_servers, server
 from agent_envs.errors import BackendUnavailable
 from agent_envs.turns import ToolCall, ToolResult
+from tests.sandbox.leftovers import descendants
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(bool(lacks()), reason=lacks() or "there is a PostgreSQL")
@@ -278,7 +279,8 @@ def test_a_server_that_is_killed_is_infrastructure_and_the_next_reset_works() ->
     one = server(None).cluster
     assert one is not None
     pid = int(Path(one.base, "data", "postmaster.pid").read_text().split()[0])
-    os.kill(pid, signal.SIGKILL)
+    for process in (pid, *descendants(pid)):  # a child that is left may answer once more
+        os.kill(process, signal.SIGKILL)
     _, reward, terminated, truncated, info = env.act([ToolCall("list_tables", {})])
     assert (reward, terminated, truncated) == (0.0, False, True)
     assert "PostgreSQL server is gone" in info["infrastructure_error"]
