@@ -150,14 +150,16 @@ def candidate(*args: Any, **kwargs: Any) -> Any:
     return questions.value(answer)
 
 
-def exception(name: Any, text: Any) -> Exception:
+def exception(name: Any, text: Any, *, may_end: bool = False) -> Exception:
     """A built-in exception by name, RuntimeError for what is none; or a base that a text makes.
 
     The name is the graded code's word, so it is RuntimeError too where the test's own loops would
-    take it for their end.
+    take it for their end; but for `next`, which `may_end`.
     """
     kind = getattr(builtins, str(name), None)
-    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(kind, ENDS):
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        kind = RuntimeError
+    if issubclass(kind, ENDS) and not may_end:
         kind = RuntimeError
     for base in kind.__mro__:
         try:

@@ -28,7 +28,7 @@ def question(what: str, *arguments: Any) -> Any:
     if "raised" not in answer:
         return questions.value(answer, stand_in)
     if "object" not in answer:
-        raise exception(answer["raised"], answer["text"])
+        raise exception(answer["raised"], answer["text"], may_end=arguments[:1] == ("next",))
     raise questions.value({"value": answer["object"]}, functools.partial(stand_in, text=answer))
 
 
