@@ -181,12 +181,11 @@ class States:
         process group that gets orphaned). How many ended; None if the call did not live to it."""
         ended = 0
         for _ in range(ROUNDS):
-            stopped = self.processes.stat(call.pid)[0] == "T"
-            if not stopped and not self.processes.stop(call.pid):
+            if not self.processes.stop(call.pid):
                 return None
             found = self.processes.sweep({*self.by_pid, call.pid})
             ended += found
-            if stopped and not found:
+            if self.processes.stat(call.pid)[0] == "T":
                 return ended
         return None
 
