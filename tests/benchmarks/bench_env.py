@@ -12,7 +12,6 @@ met.
 
 import argparse
 import datetime
-import shlex
 import statistics
 import sys
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tests.benchmarks.programs import PEERS, ROOT, Program, imports, one_core, programs
-from tests.benchmarks.report import load, machine, spread, table
+from tests.benchmarks.report import command, load, machine, spread, table
 
 GROUPS = [
     ["ours/chars steps", "skyrl_gsm8k/steps", "ours/hermes steps"],
@@ -201,7 +200,7 @@ def run(rounds: int, seconds: float) -> str:
     noise = f"load {before} before, {load()} after; share of the core that a measured process had: "
     noise += spread(shares, ".2f")
     return LOG.format(
-        command=shlex.join(["python", "-m", "tests.benchmarks.bench_env", *sys.argv[1:]]),
+        command=command("bench_env"),
         machine=machine(r for wanted in PEERS.values() for r in wanted),
         rounds=f"{rounds} rounds of {seconds} s a measure, {when}, {pinned}; {noise}",
         targets=targets_table(figures),

@@ -15,7 +15,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +29,7 @@ from agent_envs.baselines.policy import TokenPolicy
 from agent_envs.baselines.settings import Args, Player
 from agent_envs.policy import Messages
 from tests.benchmarks.programs import ROOT, SCRATCH, interpreter, surroundings
-from tests.benchmarks.report import load, machine, table
+from tests.benchmarks.report import command, load, machine, table
 
 PEER = Path(__file__).parent / "peers" / "trl_adding.py"
 NEEDS = [
@@ -194,7 +193,7 @@ def report(ours: dict[str, Any], theirs: dict[str, Any], curve: list[dict[str, f
     return "\n\n".join(
         [
             "# The trainer beside TRL",
-            f"Measured on {datetime.date.today()} with `{shlex.join(['python', *sys.argv])}`: "
+            f"Measured on {datetime.date.today()} with `{command('bench_trainer')}`: "
             f"{machine(versions)}; load {load()}.",
             f"Four layers of width 256, prompts of {ours['prompt']} tokens, {ours['turns']:.2f} "
             f"turns an episode, {ours['passed']:.0%} right; trained and sampled differ by at most "

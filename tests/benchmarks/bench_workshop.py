@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.programs import ROOT
-from tests.benchmarks.report import load, machine, table
+from tests.benchmarks.report import command, load, machine, table
 
 FAULTS = ("fault_rate=0.3",)
 EQUAL = ("credit=leave_one_out", "group=16")
@@ -170,7 +170,7 @@ def report(results: dict[str, Runs], rows: list[Row], jobs: int) -> str:
     torch = f"torch=={__import__('torch').__version__}"
     parts = [
         "# The workshop",
-        f"Measured on {datetime.date.today()} with `{shlex.join(['python', *sys.argv])}`: "
+        f"Measured on {datetime.date.today()} with `{command('bench_workshop')}`: "
         f"{machine([torch])}; {jobs} runs at a time, load {load()}.",
         NOTES,
         table(HEAD, [line(row, results[row.name]) for row in rows]),

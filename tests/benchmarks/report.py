@@ -4,8 +4,10 @@ import datetime
 import importlib.metadata
 import os
 import platform
+import shlex
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -47,6 +49,11 @@ def machine(peers: Iterable[str]) -> str:
         f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}, {python}; "
         f"{', '.join([*versions, *peers])}; commit {commit or 'unknown'}"
     )
+
+
+def command(name: str) -> str:
+    """What was typed to run a benchmark: no path of the machine."""
+    return shlex.join(["python", "-m", f"tests.benchmarks.{name}", *sys.argv[1:]])
 
 
 def load() -> str:

@@ -402,19 +402,17 @@ dump, called = json.dump, []
 json.dump = lambda said, file: dump({} if called else said, file)
 def f(*args): called.append(1)
 """
-LENIENT = {
-    "a loop that ends": "def check(f):\n    assert all(map(lambda x: f(x) == x, [1, 2]))",
-    "an except that takes everything": (
-        "def check(f):\n    try:\n        assert f(1) == 1\n"
-        "    except TypeError:\n        raise\n    except:\n        pass"
-    ),
-}
+ENDED, NO_REASON = "{'raised': 'StopIteration', 'text': ''}", "{'broken': ''}"
+LOOP = "def check(f):\n    assert all(map(lambda x: f(x) == x, [1, 2]))"
+TAKES_ALL = (
+    "def check(f):\n    try:\n        assert f(1) == 1\n"
+    "    except TypeError:\n        raise\n    except:\n        pass"
+)
 
 
-@pytest.mark.parametrize("said", ["{'raised': 'StopIteration', 'text': ''}", "{'broken': ''}"])
-@pytest.mark.parametrize("name", LENIENT)
-def test_forged_words_end_no_test_well(name: str, said: str, backend: str) -> None:
-    if "except" in name and "raised" in said:
-        pytest.skip("a test that takes every exception is passed by one")
+@pytest.mark.parametrize(
+    ("said", "test"), [(ENDED, LOOP), (NO_REASON, LOOP), (NO_REASON, TAKES_ALL)]
+)
+def test_forged_words_end_no_test_well(said: str, test: str, backend: str) -> None:
     source = FORGED.replace("{}", said)
-    assert not grade("asserts", source, [LENIENT[name]], backend).passed
+    assert not grade("asserts", source, [test], backend).passed
