@@ -24,7 +24,7 @@ from tests.envs.browser_zoo import StillZoo, Visitor, Zoo
 from tests.envs.test_browser_isolation import answers, reachable, session_of
 from tests.envs.test_browser_robust import browser_of
 from tests.sandbox.engine import IMAGE, Engine, end_engine, entry, running
-from tests.sandbox.leftovers import alive, descendants, wait_until
+from tests.sandbox.leftovers import alive, descendants, program, wait_until
 
 ROOT = Path(__file__).parents[2]
 NAME = "agent-envs/test-browser"
@@ -68,9 +68,9 @@ def write_image(target: Path) -> None:
 @pytest.fixture(scope="module")
 def one_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """An engine that has the image."""
-    for program in PROGRAMS:
-        if shutil.which(program) is None or not CHROMIUM.is_dir():
-            pytest.skip(f"no {program} to make an image of: apt-get install {program}")
+    for needed in PROGRAMS:
+        if shutil.which(needed) is None or not CHROMIUM.is_dir():
+            pytest.skip(f"no {needed} to make an image of: apt-get install {needed}")
     one = running()
     archive = tmp_path_factory.mktemp("image") / "image.tar"
     write_image(archive)
@@ -207,9 +207,9 @@ def kill(pid: int) -> None:
 
 
 def kill_chromium(pid: int) -> None:
-    programs = {p for p in descendants(pid) if os.readlink(f"/proc/{p}/exe").endswith("-shell")}
-    [main] = [p for p in programs if b"--type" not in Path(f"/proc/{p}/cmdline").read_bytes()]
-    kill(main)
+    """End Chromium's first process: the one above all others of its program."""
+    shells = [below for below in descendants(pid) if program(below).endswith("-shell")]
+    kill(max(shells, key=lambda shell: len(descendants(shell))))
 
 
 @pytest.mark.parametrize("work", [kill, kill_chromium])

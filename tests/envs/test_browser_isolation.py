@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import http.server
 import json
-import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from agent_envs.envs.browser.front import SECRET, Front
 from agent_envs.envs.browser.session import Session
 from tests.envs.browser_zoo import Visitor, Zoo
 from tests.envs.test_browser_robust import browser_of, inside, processes
+from tests.sandbox.leftovers import program
 
 LONG: dict[str, Any] = {"max_turns": 10**6, "max_calls": 10**6}
 
@@ -162,7 +162,7 @@ def test_the_browser_sees_no_file_and_no_network_of_the_host(
     mains = [
         pid
         for pid in processes("--remote-debugging-pipe") - processes("--type=")
-        if "chromium" in os.readlink(f"/proc/{pid}/exe")
+        if "chromium" in program(pid)
     ]
     assert mains
     for main in mains:

@@ -83,6 +83,14 @@ def is_zygote(pid: int) -> bool:
         return False
 
 
+def program(pid: int) -> str:
+    """The path of what a process runs; empty if it has ended meanwhile."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
 def traces(host: int) -> Traces:
     """What there is now."""
     place = find_place()
