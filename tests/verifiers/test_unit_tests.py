@@ -398,8 +398,8 @@ def test_forged_values_are_refused_at_once(tree: Any) -> None:
 
 FORGED = """
 import json
-dump, called = json.dump, []
-json.dump = lambda said, file: dump({} if called else said, file)
+dumps, called = json.dumps, []
+json.dumps = lambda said: dumps({} if called else said)
 def f(*args): called.append(1)
 """
 ENDED, NO_REASON = "{'raised': 'StopIteration', 'text': ''}", "{'broken': ''}"

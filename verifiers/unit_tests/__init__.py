@@ -27,6 +27,7 @@ package's is ever equal to a plain value.
 Tests have to ask the same each time that they run from the same state: `random` does.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -116,14 +117,10 @@ def _verify(
         raise ValueError(f"no tests {asked} of kind {task_data.get('kind')!r}: {list(KINDS)}")
     cpu_seconds = int(task_data.get("cpu_seconds", CPU_SECONDS))
     clock, stop = clock or Clock(TOTAL_SECONDS), stop or Stop()
+    jobs = [Job(task_data, files, t == "hidden", backend, cpu_seconds, clock, stop) for t in asked]
     box = fresh.take(backend, cpu_seconds)
-    try:
-        with fresh.refilled(backend, cpu_seconds), stop.watching(box):
-            jobs = [Job(task_data, files, t == "hidden", backend, cpu_seconds, clock, stop)
-                    for t in asked]  # fmt: skip
-            return [_grade(job, box) for job in jobs]
-    finally:
-        box.close()
+    with fresh.refilled(backend, cpu_seconds), contextlib.closing(box), stop.watching(box):
+        return [_grade(job, box) for job in jobs]
 
 
 def _grade(job: Job, box: Box) -> Report:

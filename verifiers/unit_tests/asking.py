@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from agent_envs.verifiers.unit_tests.codec import Other, no_objects, pack, refuse, unpack
+from agent_envs.verifiers.unit_tests.codec import Other, no_objects, pack, refuse, unpack, write
 
 HOME = os.getcwd()
 ORDER = ".order"
@@ -115,8 +115,7 @@ def answer(work: Callable[[Any], None], text: str | None = None) -> None:
         said = {"failed": questions.broken, "detail": questions.broken}
     elif not questions.asks and order["must_ask"]:
         said = {"failed": "it never asks", "detail": "the test never calls the graded code"}
-    with open(reply, "w", encoding="utf-8") as file:
-        json.dump(said, file)
+    write(reply, said)
 
 
 def detail(error: BaseException) -> str:

@@ -6,6 +6,7 @@ with one key, its type: `{"tuple": [1, 2]}`, `{"int": "0x..."}` beyond 53 bits, 
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -142,6 +143,14 @@ def _spread(keys: list[Any]) -> list[Any]:
     if len(keys) > MOST_ALIKE and max(Counter(map(hash, keys)).values()) > MOST_ALIKE:
         raise ValueError(f"more than {MOST_ALIKE} keys with the same hash")
     return keys
+
+
+def write(descriptor: int, tree: Any) -> None:
+    """Write a JSON tree to a descriptor, and close it. (A file object takes thrice as long.)"""
+    text = memoryview(json.dumps(tree).encode())
+    while text:
+        text = text[os.write(descriptor, text) :]
+    os.close(descriptor)
 
 
 def same(found: Any, wanted: Any) -> bool:

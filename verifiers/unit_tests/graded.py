@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from agent_envs.verifiers.unit_tests.codec import NotPlain, Other, pack, refuse, unpack
+from agent_envs.verifiers.unit_tests.codec import NotPlain, Other, pack, refuse, unpack, write
 
 HOME = os.getcwd()
 ORDER = ".order"
@@ -36,8 +36,7 @@ def answer(work: Callable[[Any], dict[str, Any]], text: str | None = None) -> No
         said = work(order)
     except BaseException as error:
         said = {"broken": f"{type(error).__name__}: {error}"[:LONGEST_TEXT]}
-    with open(reply, "w", encoding="utf-8") as file:
-        json.dump(said, file)
+    write(reply, said)
 
 
 def read_order() -> str:

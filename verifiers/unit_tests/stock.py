@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from agent_envs.errors import BackendUnavailable
@@ -21,6 +22,7 @@ class Stock(Generic[Kind]):
         self._lock = threading.Lock()
         self._free: dict[tuple[str, int], list[Kind]] = {}
         self._coming = 0
+        self._makers = ThreadPoolExecutor(most, "agent-envs-stock")
 
     def take(self, backend: str, cpu_seconds: int) -> Kind:
         """One that is as at its start. Raises BackendUnavailable."""
@@ -53,12 +55,11 @@ class Stock(Generic[Kind]):
         if not wanted:
             yield
             return
-        maker = threading.Thread(target=self._make, args=(backend, cpu_seconds))
-        maker.start()
+        made = self._makers.submit(self._make, backend, cpu_seconds)
         try:
             yield
         finally:
-            maker.join()
+            made.result()
 
     def _make(self, backend: str, cpu_seconds: int) -> None:
         """What goes wrong here is found out by who needs a box."""
