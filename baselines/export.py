@@ -1,13 +1,20 @@
-"""A trained model in a folder, as others read it: weights in safetensors, and the tokenizer."""
+r"""A trained model in a folder, as others read it: weights in safetensors, and the tokenizer.
+
+agent-envs train calculator --set export=true --out runs/one
+agent-envs eval agent/Calculator-v0 --policy python:agent_envs.baselines.export:play=runs/one/model
+"""
 
 import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+from agent_envs.baselines.chars import Chars
 from agent_envs.baselines.codec import Codec
 from agent_envs.baselines.model import Model
+from agent_envs.baselines.policy import TokenPolicy
 from agent_envs.baselines.transformer import Shape, Transformer
+from agent_envs.env import ToolEnv
 
 WEIGHTS, SHAPE = "model.safetensors", "config.json"
 
@@ -33,3 +40,29 @@ def load(folder: Path) -> Transformer:
     model = Transformer(Shape(**json.loads((folder / SHAPE).read_text())))
     model.load_state_dict(load_file(folder / WEIGHTS))
     return model
+
+
+def play(env: ToolEnv, folder: str) -> TokenPolicy:
+    """The likeliest turns of a `Transformer` that was exported, cut where its context ends: what
+    `agent-envs eval` and `bench --suite` take as a policy. A model of `transformers` is played
+    behind a server instead.
+
+    Raises OSError for a folder without one, ValueError for an environment that it cannot read.
+    """
+    model = load(Path(folder))
+    codec = _codec(env, Path(folder))
+    if codec.size != model.shape.vocabulary:
+        raise ValueError(
+            f"{folder}: {model.shape.vocabulary} tokens in the model, {codec.size} here"
+        )
+    policy = TokenPolicy(model, codec, turn_limit=model.shape.context)
+    policy.begin(0, temperature=0.0)
+    return policy
+
+
+def _codec(env: ToolEnv, folder: Path) -> Codec:
+    if env.protocol.name == "chars":
+        return Chars()
+    from agent_envs.baselines.bpe import NAME, BytePairs
+
+    return BytePairs.load(folder / NAME)

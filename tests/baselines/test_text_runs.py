@@ -15,10 +15,14 @@ import torch
 from agent_envs.baselines import checkpoint
 from agent_envs.baselines.grpo import Run, train
 from agent_envs.baselines.model import Model
+from agent_envs.baselines.policy import TokenPolicy
 from agent_envs.baselines.presets import PRESETS
 from agent_envs.baselines.settings import Args, Lesson, Player
 from agent_envs.baselines.shaping import Shaping
 from agent_envs.baselines.train import configure, main
+from agent_envs.cli import main as cli
+from agent_envs.envs.calculator.env import Calculator, CalculatorChars
+from agent_envs.rollout import rollout
 
 pytest.importorskip("tokenizers", reason="pip install '.[hf]'")
 transformers = pytest.importorskip("transformers", reason="pip install '.[hf]'")
@@ -205,3 +209,36 @@ def test_a_model_that_is_not_there_is_one_line(
     sets = ["--set", "policy=hf", "--set", f"policy.path={tmp_path / 'nowhere'}"]
     assert main(["calculator", "--out", str(tmp_path / "run"), *sets]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["chars", "bpe"])
+def test_an_exported_model_plays_from_the_command_line(kind: str, tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"updates": 1, "export": True, "context": 700, "tool_docs": True}
+    if kind == "chars":
+        changes |= {"env": "agent/CalculatorChars-v0", "policy": Player(kind="chars")}
+    args = small(**changes)
+    train(args, tmp_path / "run", quiet=True)
+    folder, out = tmp_path / "run" / "model", tmp_path / "played"
+    own = f"python:agent_envs.baselines.export:play={folder}"
+    command = ["eval", args.env, "--level", "0", "--split", "heldout", "--max-turns", "2"]
+    assert cli([*command, "--policy", own, "--out", str(out)]) == 0
+    played = [json.loads(line) for line in (out / "trajectories.jsonl").read_text().splitlines()]
+    with Run(small(**changes), tmp_path / "run") as run:
+        checkpoint.load(tmp_path / "run", run.args, run.parts)
+        policy = TokenPolicy(run.likelihood.model, run.codec, 700)
+        policy.begin(0, temperature=0.0)
+        wanted = rollout(run.exams["heldout"], policy, run.tasks["heldout"], progress=False)
+    said = {t["task"]["id"]: [turn["action"]["text"] for turn in t["turns"]] for t in played}
+    assert said == {t.task.id: [turn.action.text for turn in t.turns] for t in wanted}
+    assert all(map(any, said.values()))
+
+
+def test_a_model_of_another_tokenizer_is_not_played(tmp_path: Path) -> None:
+    train(small(updates=1, export=True), tmp_path / "run", quiet=True)
+    with (
+        CalculatorChars(protocol="chars") as env,
+        pytest.raises(ValueError, match="tokens in the model"),
+    ):
+        export.play(env, str(tmp_path / "run" / "model"))
+    with Calculator() as env, pytest.raises(OSError):
+        export.play(env, str(tmp_path / "nowhere"))
