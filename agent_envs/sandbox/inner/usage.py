@@ -5,19 +5,27 @@ import stat
 from collections.abc import Iterator
 
 from agent_envs.sandbox.inner.restore import empty_folder, remove
-from agent_envs.sandbox.inner.tree import FOLDER
+from agent_envs.sandbox.inner.tree import FOLDER, LONGEST_PATH, Refused, lock_again, unlock
 
 BLOCK = 512
+TOO_MUCH = 1 << 62
 
 
-def files_below(root: int) -> Iterator[tuple[int, str, os.stat_result]]:
-    """(blocks' bytes, path, lstat) of what is there, while it may be changing.
+def files_below(
+    root: int, locked: dict[str, int] | None = None
+) -> Iterator[tuple[int, str, os.stat_result]]:
+    """(blocks' bytes, path, lstat) of what is there; no link is followed.
 
-    What cannot be entered is passed over; nothing is changed and no link followed.
+    While it may be changing, folders that cannot be entered are passed over. With `locked`, for
+    when nothing changes it, they are unlocked, and their modes noted there. Raises Refused where
+    folders are nested too deep.
     """
     todo = ["."]
     while todo:
         folder = todo.pop()
+        prefix = "" if folder == "." else f"{folder}/"
+        if len(os.fsencode(prefix)) > LONGEST_PATH:
+            raise Refused("folders nested too deep to look into")
         try:
             at = os.open(folder, FOLDER, dir_fd=root)
         except OSError:
@@ -25,45 +33,49 @@ def files_below(root: int) -> Iterator[tuple[int, str, os.stat_result]]:
         try:
             for name in os.listdir(at):
                 info = os.stat(name, dir_fd=at, follow_symlinks=False)
-                path = name if folder == "." else f"{folder}/{name}"
                 if stat.S_ISDIR(info.st_mode):
-                    todo.append(path)
-                yield info.st_blocks * BLOCK, path, info
+                    if locked is not None:
+                        unlock(at, name, prefix + name, info.st_mode, locked)
+                    todo.append(prefix + name)
+                yield info.st_blocks * BLOCK, prefix + name, info
         except OSError:
             continue
         finally:
             os.close(at)
 
 
-def usage(root: int, entries: int) -> int:
-    """Bytes below `root`; more than any limit where there are more than `entries` names."""
+def usage(root: int, entries: int, locked: dict[str, int] | None = None) -> int:
+    """Bytes below `root`; more than any limit where there are more than `entries` names, or
+    folders that are nested too deep."""
     total = 0
-    for count, (size, _, _) in enumerate(files_below(root)):
-        total += size
-        if count > entries:
-            return 1 << 62
+    try:
+        for count, (size, _, _) in enumerate(files_below(root, locked)):
+            total += size
+            if count > entries:
+                return TOO_MUCH
+    except Refused:
+        return TOO_MUCH
     return total
 
 
 def trim(root: int, most: int, entries: int) -> list[str]:
-    """Remove the largest files until what is below `root` fits, or everything if names are many.
+    """Remove the largest files until what is below `root` fits, or everything if names are many
+    or nested too deep. Nothing else may be at work there.
 
     Returns what was removed.
     """
-    if usage(root, entries) <= most:
-        return []
-    found = []
-    for count, item in enumerate(files_below(root)):
-        found.append(item)
-        if count > entries:
-            for name in os.listdir(root):
-                empty_folder(root, name)
-            return ["everything"]
-    total = sum(size for size, _, _ in found)
+    locked: dict[str, int] = {}
+    total = usage(root, entries, locked)
+    if total == TOO_MUCH:
+        for name in os.listdir(root):
+            empty_folder(root, name)
+        return ["everything"]
     removed = []
+    found = files_below(root) if total > most else ()
     for size, path, info in sorted(found, reverse=True, key=lambda item: item[0]):
         if total > most and not stat.S_ISDIR(info.st_mode):
             remove(root, path)
             removed.append(path)
             total -= size
+    lock_again(root, locked)
     return removed
