@@ -3,7 +3,7 @@
 import copy
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import gymnasium
@@ -134,7 +134,7 @@ class Branching(gymnasium.Env[str, str]):
 
         Of a sequence it takes its own. With a `seed` all streams restart under it. Raises
         SnapshotUnsupported where the state is not this env's, was refused or released, or cannot
-        be replayed."""
+        be replayed, TypeError for what is no snapshot."""
         mine = self._mine(snapshot)
         if seed is not None:
             seed = checked_seed(seed)
@@ -171,9 +171,11 @@ class Branching(gymnasium.Env[str, str]):
         return twin
 
     def release(self, *snapshots: Snapshot) -> None:
-        """Free snapshots of this env; those of others are left alone."""
+        """Free snapshots of this env; those of others are left alone.
+
+        Raises TypeError for what is no snapshot."""
         for snapshot in snapshots:
-            if snapshot.owner == self._owner:
+            if _snapshot(snapshot).owner == self._owner:
                 self._shelf.release(snapshot.id)
 
     @property
@@ -230,11 +232,14 @@ class Branching(gymnasium.Env[str, str]):
         return outcome.observation, outcome.info()
 
     def _mine(self, snapshot: Snapshot | Sequence[Snapshot]) -> Snapshot:
-        given = [snapshot] if isinstance(snapshot, Snapshot) else list(snapshot)
+        given = _snapshots(snapshot)
         for one in given:
             if one.owner == self._owner:
                 return one
-        raise SnapshotUnsupported("the snapshot was taken by another env: use history and replay")
+        which = "the snapshot was not" if len(given) == 1 else f"none of {len(given)} snapshots was"
+        raise SnapshotUnsupported(
+            f"{which} taken by this env; for one of another env use history and replay"
+        )
 
     def _kept(self, snapshot: Snapshot) -> Episode:
         if snapshot.refused:
@@ -349,6 +354,20 @@ def checked_seed(seed: Any) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise Error(f"a seed is a whole number from 0 up, not {seed!r}")
     return int(seed)
+
+
+def _snapshots(given: Any) -> list[Snapshot]:
+    """A handle, or those of a sequence. Raises as `_snapshot` does."""
+    several = not isinstance(given, Snapshot | str | bytes | dict) and isinstance(given, Iterable)
+    return [_snapshot(one) for one in given] if several else [_snapshot(given)]
+
+
+def _snapshot(given: Any) -> Snapshot:
+    """What is given, if it is a handle. Raises TypeError, saying where handles come from."""
+    if isinstance(given, Snapshot):
+        return given
+    hint = " (or Snapshot.from_json of its JSON)" if isinstance(given, str | dict) else ""
+    raise TypeError(f"a snapshot is what env.snapshot() gives{hint}, not {given!r:.80}")
 
 
 def _is_immutable(state: Any) -> bool:

@@ -4,12 +4,11 @@ import copy
 import inspect
 import logging
 import math
-import operator
 import os
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from gymnasium.error import ClosedEnvironmentError, InvalidAction, ResetNeeded
 from agent_envs import history
 from agent_envs.branching import Branching, checked_seed
 from agent_envs.episode import Episode, Outcome, RngState, Text, frozen
-from agent_envs.errors import BackendUnavailable
+from agent_envs.errors import BackendUnavailable, near, whole
 from agent_envs.fault import FaultModel, FaultRate, corrupted
 from agent_envs.plain import to_plain
 from agent_envs.play import failure, play
@@ -135,9 +134,14 @@ class ToolEnv(Branching):
         `max_snapshots`: how many states are kept. Raises ValueError or KeyError, saying what fits.
         """
         super().__init__(max_snapshots)
-        max_turns, max_calls = _whole("max_turns", max_turns, 1), _whole("max_calls", max_calls, 0)
-        if protocol not in PROTOCOLS:
+        max_turns, max_calls = whole("max_turns", max_turns, 1), whole("max_calls", max_calls, 0)
+        if protocol not in list(PROTOCOLS):
             raise ValueError(f"no protocol {protocol!r}; there are {sorted(PROTOCOLS)}")
+        if tool_docs not in (True, False):
+            raise ValueError(f"tool_docs={tool_docs!r}: True or False")
+        modes = self.metadata.get("render_modes", [])
+        if render_mode is not None and render_mode not in modes:
+            raise ValueError(f"render_mode={render_mode!r}: None, or one of {list(modes)}")
         if tasks is not None:
             self.tasks = as_source(tasks)
         self.split, self.level, self.max_turns, self.max_calls = split, level, max_turns, max_calls
@@ -187,9 +191,7 @@ class ToolEnv(Branching):
         """
         if self.closed:
             raise ClosedEnvironmentError("this env is closed; make a new one")
-        options = options or {}
-        if not options.keys() <= _OPTIONS:
-            raise ValueError(f"options {sorted(options)}: only {sorted(_OPTIONS)} are known")
+        chosen = _checked_options(options)
         rng: int | None
         if seed is not None:
             base, number = rng, _ = checked_seed(seed), 0
@@ -198,7 +200,7 @@ class ToolEnv(Branching):
         else:
             base, number = rng, _ = int.from_bytes(os.urandom(7), "little"), 0
         streams = derive(base, number)
-        self._start(base, number, streams, self._choose(streams, options), rng)
+        self._start(base, number, streams, self._choose(streams, chosen), rng)
         return self._last_words()
 
     def step(self, action: str) -> StepResult:
@@ -337,13 +339,15 @@ class ToolEnv(Branching):
     def _task_called(self, task_id: str) -> Task:
         return self.tasks[task_id]
 
-    def _choose(self, seed: int, options: dict[str, Any]) -> Task:
+    def _choose(self, seed: int, options: Mapping[str, Any]) -> Task:
         """The task that the options name, or one drawn from a stream of its own."""
         task = options.get("task")
         if isinstance(task, Task):
             return task
-        if task is not None:
+        if isinstance(task, str):
             return self._task_called(task)
+        if task is not None:
+            raise ValueError(f"options: task={task!r:.80}; a Task, or the id of one as text")
         pool = self.tasks.split(options.get("split", self.split), options.get("level", self.level))
         return pool[int(draw(seed, "task", 0) * len(pool))]
 
@@ -413,15 +417,21 @@ class ToolEnv(Branching):
             self.teardown()
 
 
-def _whole(name: str, value: Any, least: int) -> int:
-    """A whole number as a plain int; ValueError where it is none or too small."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name}={value!r}: a whole number from {least} up") from None
-    if isinstance(value, bool) or number < least:
-        raise ValueError(f"{name}={value!r}: a whole number from {least} up")
-    return number
+def _checked_options(options: Any) -> Mapping[str, Any]:
+    """The options of a reset. ValueError where they are no dict, or have another key."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise ValueError(f"options={options!r:.80}; a dict that may have {_one_of(_OPTIONS)}")
+    for key in options:
+        if key not in _OPTIONS:
+            hint = near(str(key), _OPTIONS)
+            raise ValueError(f"options: no key {key!r:.80}{hint}; there are {_one_of(_OPTIONS)}")
+    return options
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
 
 
 def _reserved() -> set[str]:

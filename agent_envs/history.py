@@ -82,7 +82,8 @@ def read(
             "moves": [*moves],
         } if min(base, number) >= 0 and _is_rng_state(rng) and _is_rng_state(now):
             return Start(base, number, task_id, said, rng, now), [_entry(move) for move in moves]
-    raise ValueError(f"not a history: {str(told)[:100]}")
+    hint = " (or json.loads of its text)" if isinstance(told, str | bytes) else ""
+    raise ValueError(f"not a history, as env.history() gives it{hint}: {told!r:.100}")
 
 
 def compare(expected: str, said: tuple[str, float, bool, bool], number: int) -> None:

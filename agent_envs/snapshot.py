@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent_envs.episode import Episode
+from agent_envs.errors import whole
 from agent_envs.plain import parse_json
 
 
@@ -58,9 +59,7 @@ class Shelf:
     """
 
     def __init__(self, capacity: int, drop: Callable[[Any], None]) -> None:
-        if capacity < 1:
-            raise ValueError(f"max_snapshots is {capacity}; at least 1")
-        self.capacity = capacity
+        self.capacity = whole("max_snapshots", capacity, 1)
         self.dropped = 0
         self._drop = drop
         self._episodes: dict[int, Episode] = {}

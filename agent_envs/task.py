@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from agent_envs.errors import near, whole
 from agent_envs.plain import has_lone_surrogate, parse_json, to_plain
 
 SPLITS = ("train", "heldout", "adversarial")
@@ -117,7 +119,12 @@ class TaskSource:
         raise NotImplementedError
 
     def split(self, split: str, level: int | None = None) -> tuple[Task, ...]:
-        """The tasks of a split, of one level or of all. KeyError where there are none."""
+        """The tasks of a split, of one level or of all. KeyError where there are none, ValueError
+        for a level that is no whole number."""
+        if level is not None and type(level) is not int:
+            level = whole("level", level)
+        if not isinstance(split, str):
+            raise KeyError(f"no split {split!r}; there are {list(self.splits)}")
         chosen = self._chosen.get((split, level))
         if chosen is None:
             loaded = self._all(split)
@@ -140,7 +147,12 @@ class TaskSource:
         try:
             return self._by_id[task_id]
         except KeyError:
-            raise KeyError(f"no task {task_id!r} in {type(self).__name__}") from None
+            raise KeyError(self._unknown(task_id)) from None
+
+    def _unknown(self, task_id: str) -> str:
+        example = next(iter(self._by_id), "")
+        hint = near(str(task_id), self._by_id) or f"; an id looks like {example!r}"
+        return f"no task {task_id!r} in {type(self).__name__}{hint}"
 
     def _all(self, split: str) -> tuple[Task, ...]:
         if split not in self._loaded:
@@ -194,12 +206,40 @@ TasksLike: TypeAlias = TaskSource | str | PathLike[str] | Sequence[Task | Mappin
 
 
 def as_source(tasks: TasksLike) -> TaskSource:
-    """A source from whatever `make(..., tasks=...)` takes: a source, a `.jsonl` path, a list."""
+    """A source from whatever `make(..., tasks=...)` takes: a source, a `.jsonl` path, a list.
+
+    Raises ValueError for anything else, FileNotFoundError for a path where no file is."""
     if isinstance(tasks, TaskSource):
         return tasks
     if isinstance(tasks, str | PathLike):
-        return TaskList(_read_jsonl(Path(tasks)))
+        return TaskList(_read_jsonl(task_file(tasks)))
+    if isinstance(tasks, bytes | Mapping) or not isinstance(tasks, Iterable):
+        raise ValueError(
+            f"tasks={tasks!r:.80}: a TaskSource, the path of a file, or a list of tasks"
+        )
     return TaskList(tasks)
+
+
+def task_file(tasks: str | PathLike[str], names: Sequence[str] = ()) -> Path:
+    """The path of a file of tasks. Raises FileNotFoundError where there is no file, saying what
+    `tasks` may be: `names` are those that an env takes in place of a path."""
+    path = Path(tasks)
+    if os.path.exists(path) and not path.is_dir():  # which takes any text, a task's JSON too
+        return path
+    hint = near(str(tasks), [*names, *_files_beside(path)])
+    named = "".join(f"{name!r}, " for name in names)
+    raise FileNotFoundError(
+        f"tasks={str(tasks)!r:.200}: no such file{hint}; {named}the path of a .jsonl file, or a "
+        "list of tasks"
+    )
+
+
+def _files_beside(path: Path) -> list[str]:
+    """The files in the folder of a path that may be wrong, as paths."""
+    try:
+        return [str(path.with_name(x.name)) for x in path.parent.iterdir() if x.is_file()]
+    except (OSError, ValueError):
+        return []
 
 
 def _read_jsonl(path: Path) -> list[Task]:

@@ -20,7 +20,7 @@ from agent_envs.baselines.losses import LOSSES
 from agent_envs.baselines.players import KINDS
 from agent_envs.baselines.presets import PRESETS, PUBLISHED_MODEL
 from agent_envs.baselines.settings import Args
-from agent_envs.errors import BackendUnavailable
+from agent_envs.errors import BackendUnavailable, near
 
 _FAILURES = (ValueError, KeyError, ImportError, OSError, gymnasium.error.Error, BackendUnavailable)
 
@@ -55,7 +55,8 @@ def configure(preset: str, changes: Sequence[str] = ()) -> Args:
     Raises ValueError for a preset or a key that does not exist, and a value of another type.
     """
     if preset not in PRESETS:
-        raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
+        hint = near(preset, PRESETS)
+        raise ValueError(f"no preset {preset!r}{hint}; there are {', '.join(PRESETS)}")
     published = {"policy=hf", "policy.kind=hf"}.intersection(changes)
     settings = PRESETS[preset] | (PUBLISHED_MODEL if published else {})
     args = Args(**copy.deepcopy(settings))
@@ -107,7 +108,9 @@ def _change(args: Any, key: str, text: str) -> None:
     if not dot and hasattr(known.get(first), "kind"):
         dot, rest = ".", "kind"  # policy=hf is short for policy.kind=hf
     if first not in known or bool(dot) != dataclasses.is_dataclass(known[first]):
-        raise ValueError(f"--set {key}: no such argument; there are {', '.join(_keys(args))}")
+        keys = _keys(args)
+        hint = near(key, keys)
+        raise ValueError(f"--set {key}: no such argument{hint}; there are {', '.join(keys)}")
     if dot:
         _change(known[first], rest, text)
         return

@@ -282,8 +282,18 @@ def test_options_hold_for_one_episode() -> None:
     assert env.finish("it") == Verdict({"answer": 1.0, "notes": 0.0}, env.weights, True, "7")
 
 
-BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"tasks": "train/1"}, ValueError, "level.*split.*task"),
+BAD_OPTIONS: list[tuple[Any, type[Exception], str]] = [
+    ({"tasks": "train/1"}, ValueError, "no key 'tasks' .did you mean 'task'.*level.*split.*task"),
+    ({1: 2, "task": "train/1"}, ValueError, "no key 1;"),
+    *((x, ValueError, "a dict that may have") for x in ([1], "train/1", "", 5)),
+    ([], ValueError, "a dict that may have"),
+    ({"task": 5}, ValueError, "the id of one as text"),
+    ({"task": ["a"]}, ValueError, "the id of one as text"),
+    ({"task": {}}, ValueError, "the id of one as text"),
+    *(({"level": x}, ValueError, "whole number") for x in ("0", True, 0.0)),
+    ({"level": [1]}, ValueError, "whole number"),
+    *(({"split": x}, KeyError, "train.*heldout") for x in (5, None)),
+    ({"split": ["train"]}, KeyError, "train.*heldout"),
     ({"task": "train/99"}, KeyError, "no task 'train/99'"),
     ({"split": "test"}, KeyError, "train.*heldout"),
     ({"level": 5}, KeyError, "levels"),
@@ -311,7 +321,16 @@ def test_bad_options_change_nothing() -> None:
     [
         ({"max_turns": 0}, ValueError, "a whole number from"),
         ({"max_calls": -1}, ValueError, "a whole number from"),
-        ({"max_snapshots": 0}, ValueError, "at least 1"),
+        ({"max_turns": "3"}, ValueError, "max_turns='3': a whole number from 1 up"),
+        ({"max_snapshots": 0}, ValueError, "max_snapshots=0: a whole number from 1 up"),
+        ({"max_snapshots": "all"}, ValueError, "max_snapshots='all': a whole number"),
+        ({"tool_docs": "no"}, ValueError, "tool_docs='no': True or False"),
+        ({"render_mode": "human"}, ValueError, "render_mode='human': None, or one of .*ansi"),
+        ({"protocol": ["chars"]}, ValueError, "chars.*hermes"),
+        ({"level": "0"}, ValueError, "level='0': a whole number"),
+        ({"split": ["train"]}, KeyError, "train.*heldout"),
+        ({"tasks": 5}, ValueError, "tasks=5: a TaskSource, the path"),
+        ({"tasks": "none.jsonl"}, FileNotFoundError, "tasks='none.jsonl': no such file"),
         ({"protocol": "xml"}, ValueError, "chars.*hermes"),
         ({"split": "test"}, KeyError, "train.*heldout"),
         ({"level": 9}, KeyError, r"levels: \[0, 1\]"),

@@ -29,6 +29,48 @@ def test_arguments_that_were_registered_hold_unless_make_says_otherwise() -> Non
     assert (env.protocol.name, env.max_turns) == ("chars", 7)
 
 
+@pytest.mark.parametrize("env_id", [one for one in agent_envs.ids() if one.startswith("agent/")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"tasks": "none.jsonl"}, FileNotFoundError, "no such file.* .jsonl file, or a list"),
+        ({"tasks": 5}, ValueError, "tasks=5"),
+        ({"level": "0"}, ValueError, "a whole number"),
+        ({"level": 99}, KeyError, "levels: "),
+        ({"split": "tets"}, KeyError, "train.*heldout"),
+        ({"fault_rate": "a"}, ValueError, "'a'; a number from 0 to 1"),
+        ({"protocol": "x"}, ValueError, "chars.*hermes"),
+        ({"max_turns": "3"}, ValueError, "from 1 up"),
+        ({"tool_docs": "no"}, ValueError, "True or False"),
+        ({"render_mode": "x"}, ValueError, "ansi"),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:.*render_mode:UserWarning")  # Gymnasium says it too
+def test_every_env_refuses_what_cannot_be(
+    env_id: str, arguments: Any, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        gymnasium.make(env_id, **arguments)
+
+
+def test_a_name_of_tasks_that_is_misspelt() -> None:
+    with pytest.raises(FileNotFoundError, match="did you mean 'miniwob'"):
+        gymnasium.make("agent/Browser-v0", tasks="minwob")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"page_chars": x} for x in ("x", None, 1e9, 3)]
+    + [{"patience": x} for x in ("x", 0, True, float("inf"))]
+    + [{"isolation": x} for x in ("jail", 5, ["shared"])],
+    ids=str,
+)
+def test_arguments_of_the_browser_that_do_not_fit(arguments: Any) -> None:
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        gymnasium.make("agent/Browser-v0", **arguments)
+
+
 def test_ids_are_sorted_and_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_ids", [])
     monkeypatch.setattr("gymnasium.envs.registration.registry", {})

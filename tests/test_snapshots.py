@@ -620,6 +620,21 @@ def test_handles_travel() -> None:
     other.rollback(foreign)
 
 
+@pytest.mark.parametrize("wrong", ["x", None, 5, "{}", {}, ["mine", 5], [None], b"x"], ids=str)
+def test_what_is_no_handle_is_refused_and_changes_nothing(wrong: Any) -> None:
+    env = Adder()
+    env.reset(seed=1)
+    mine = env.snapshot()
+    env.act(add(1))
+    if isinstance(wrong, list):
+        wrong = [mine if one == "mine" else one for one in wrong]
+    use: Any
+    for use in (env.rollback, env.release, *([env.fork, env.history] if wrong else [])):
+        with pytest.raises(TypeError, match=r"a snapshot is what env.snapshot\(\) gives"):
+            use(wrong)
+    assert env.turn == 1 and env.rollback(mine)[1]["turn"] == 0
+
+
 GOOD = json.loads(Snapshot(3, "o", "x/Y-v0", "train/1", 2, 1, 10, "é").to_json())
 BAD_HANDLES = [
     "",
@@ -696,6 +711,10 @@ def test_histories_of_another_kind() -> None:
     assert told["env_id"] == "adder/Adder-v0"
     with pytest.raises(ValueError, match=r"of adder/Adder-v0, not of adder/Bag-v0"):
         make("adder/Bag-v0").replay(told)
+    junk: Any
+    for junk in ("junk", None, [], json.dumps(told)):
+        with pytest.raises(ValueError, match=r"not a history, as env.history\(\) gives it"):
+            make().replay(junk)
     with pytest.raises(ValueError, match="format 2"):
         make().replay({**told, "format": 2})
     with pytest.raises(SnapshotUnsupported, match="move 0"):

@@ -8,11 +8,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.task import Reads, Task, TaskList, TaskSource, as_source, check_unique
+from agent_envs.task import (
+    Reads,
+    Task,
+    TaskList,
+    TaskSource,
+    as_source,
+    check_unique,
+    task_file,
+)
 
 
 def task(name: str = "t", split: str = "train", prompt: str | None = None, **more: Any) -> Task:
@@ -251,8 +260,20 @@ def test_asking_for_what_is_not_there(split: str, level: int | None, message: st
 
 
 def test_an_unknown_id() -> None:
-    with pytest.raises(KeyError, match="no task 'nope' in Source"):
-        Source(train=numbered("train"))["nope"]
+    source = Source(train=numbered("train"))
+    with pytest.raises(KeyError, match="no task 'nope' in Source; an id looks like 'train/0'"):
+        source["nope"]
+    with pytest.raises(KeyError, match="no task 'tran/1' in Source .did you mean 'train/1'"):
+        source["tran/1"]
+
+
+@pytest.mark.parametrize("level", ["0", True, 1.0, [1]])
+def test_a_level_is_a_whole_number(level: Any) -> None:
+    source = Source(train=numbered("train"))
+    source.split("train", 1)
+    with pytest.raises(ValueError, match="a whole number"):
+        source.split("train", level)
+    assert source.split("train", np.int64(1)) is source.split("train", 1)  # type: ignore[arg-type]
 
 
 def test_splits_are_disjoint_by_construction() -> None:
@@ -387,12 +408,20 @@ def test_lists_that_are_no_source(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n")
     with pytest.raises(ValueError, match="empty list of tasks"):
         as_source(tmp_path / "empty.jsonl")
-    with pytest.raises(FileNotFoundError):
-        as_source(tmp_path / "none.jsonl")
+    for path in (tmp_path / "none.jsonl", tmp_path, "", "x" * 5000, json.dumps(rows())):
+        with pytest.raises(FileNotFoundError, match="no such file.*the path of a .jsonl file"):
+            as_source(path)
+    with pytest.raises(FileNotFoundError, match=r"did you mean '\S*/empty.jsonl'"):
+        as_source(tmp_path / "emtpy.jsonl")
+    with pytest.raises(FileNotFoundError, match="did you mean 'pages'.*; 'pages', the path"):
+        task_file("page", ["pages"])
     with pytest.raises(ValueError, match="the id 'a'"):
         TaskList([task("a"), task("a")])
     with pytest.raises(ValueError, match="same prompt"):
         TaskList([task("a", "s", "p"), task("b", "t", "p")])
-    for wrong in (["a"], [3], task("a").to_dict()):
+    for wrong in (["a"], [3]):
         with pytest.raises(ValueError, match="not a task"):
             as_source(wrong)  # type: ignore[arg-type]
+    for no_tasks in (5, None, b"[]", task("a").to_dict()):
+        with pytest.raises(ValueError, match="tasks=.*: a TaskSource, the path of a file, or a li"):
+            as_source(no_tasks)  # type: ignore[arg-type]

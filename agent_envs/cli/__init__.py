@@ -20,7 +20,7 @@ from typing import NoReturn
 from agent_envs import __version__
 from agent_envs.cli import bench, demo, doctor, evaluate, listing, play, train
 from agent_envs.cli.common import Failed, Usage, one_line, print_json
-from agent_envs.errors import BackendUnavailable
+from agent_envs.errors import BackendUnavailable, near
 
 _ABOUT = "Environments for language-model agents that use tools: play, evaluate, measure, train."
 
@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str]) -> int:
     try:
         with _warnings_on_stderr():
-            arguments = _parser().parse_args(argv)
+            arguments, unknown = _parser().parse_known_args(argv)
+            if unknown:
+                raise Usage(_unknown(unknown, arguments.parser))
             code: int = arguments.run(arguments)
             return code
     except SystemExit as asked:  # argparse has printed the help or the version
@@ -98,8 +100,17 @@ def _parser() -> argparse.ArgumentParser:
         sub.formatter_class = _Help
         module.add_arguments(sub)
         sub.add_argument("--json", action="store_true", help="one JSON object on standard output")
-        sub.set_defaults(run=module.run)
+        sub.set_defaults(run=module.run, parser=sub)
     return parser
+
+
+def _unknown(words: Sequence[str], parser: argparse.ArgumentParser) -> str:
+    """What is wrong with arguments that a command does not take."""
+    known = re.findall(r"--[a-z-]+", parser.format_usage())
+    word = words[0].partition("=")[0]
+    hint = near(word, known) if word.startswith("-") else ""
+    listed = " ".join(words)
+    return f"unrecognized arguments: {listed}{hint}; {parser.prog} --help tells what there is"
 
 
 def _first_line(text: str | None) -> str:

@@ -13,6 +13,7 @@ import gymnasium
 
 import agent_envs
 from agent_envs.env import ToolEnv
+from agent_envs.errors import near
 from agent_envs.fault import FaultModel, FaultRate
 from agent_envs.plain import to_plain
 from agent_envs.protocol import PROTOCOLS
@@ -82,8 +83,11 @@ def check_id(env_id: str) -> None:
     if colon:
         load(module)
     if name not in gymnasium.registry and name not in map(_unversioned, gymnasium.registry):
-        known = ", ".join(agent_envs.ids())
-        raise Usage(f"no environment {env_id!r}; there are {known}, and MODULE:ID of a module")
+        known = agent_envs.ids()
+        raise Usage(
+            f"no environment {env_id!r}{near(name, known)}; there are {', '.join(known)}, and "
+            "MODULE:ID of a module"
+        )
 
 
 def _unversioned(env_id: str) -> str:

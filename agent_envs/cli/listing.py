@@ -6,7 +6,9 @@ folder or installed, and `MODULE:` all that it registers.
 
 import argparse
 import inspect
+import re
 import sys
+import textwrap
 import warnings
 from typing import Any
 
@@ -17,6 +19,9 @@ from agent_envs.cli.common import Usage, check_id, load, one_line, print_json
 from agent_envs.env import ToolEnv
 from agent_envs.registry import discover
 from agent_envs.tool import Tool
+
+COLUMNS = 80
+"""How wide what is written for people is, into a pipe too."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,11 +95,11 @@ def describe(env_id: str) -> dict[str, Any]:
 
 
 def about(kind: type[ToolEnv]) -> str:
-    """The first line of a class's docstring; or of its package's, or of its module's."""
+    """The first paragraph of a class's docstring; or of its package's, or of its module's."""
     module = sys.modules[kind.__module__]
     package = sys.modules.get(module.__package__ or module.__name__)
     docs = (inspect.cleandoc(one.__doc__ or "").strip() for one in (kind, package, module))
-    return one_line(next(filter(None, docs), "(no description)").partition("\n")[0])
+    return one_line(re.split(r"\n\s*\n", next(filter(None, docs), "(no description)"))[0])
 
 
 def broken_folders() -> list[str]:
@@ -119,8 +124,25 @@ def _text(env: dict[str, Any]) -> str:
     return "\n".join(
         [
             f"{env['id']}  ({env['protocol']} protocol)",
-            f"    {env['about']}",
-            f"    tools: {'; '.join(env['tools'])}",
-            f"    tasks: {splits}",
+            _wrapped(env["about"], "    "),
+            _wrapped(f"tools: {'; '.join(_unbroken(tool) for tool in env['tools'])}", " " * 11),
+            _wrapped(f"tasks: {splits}", " " * 11),
         ]
     )
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\u00a0")
+
+
+def _wrapped(text: str, indent: str) -> str:
+    """Lines of at most `COLUMNS`, all but the first of them indented so; a tool stays on one."""
+    lines = textwrap.wrap(
+        text,
+        COLUMNS,
+        initial_indent="    ",
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines).replace("\u00a0", " ")

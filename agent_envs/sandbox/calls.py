@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from agent_envs.errors import seconds_of, whole
 from agent_envs.sandbox.backends import Capabilities
 from agent_envs.sandbox.channel import Channel, SessionLost
 from agent_envs.sandbox.log import LOST, Step, after, cells_of
@@ -60,8 +61,10 @@ class Calls:
         """Run a cell in the session's interpreter, as a notebook does.
 
         A call that does not come to an end by itself leaves the interpreter as it was before, and
-        the files as they are. `seconds` of wall time instead of the limits'.
+        the files as they are. `seconds` of wall time instead of the limits'. Raises TypeError for
+        code that is no text, ValueError for `seconds` that are none.
         """
+        _check_text("code", code)
         with self._lock:
             order = {"code": code, "name": f"<cell {cells_of(self._step) + 1}>"}
             result = self._call(order, seconds)
@@ -72,11 +75,12 @@ class Calls:
     def exec(self, command: str | Sequence[str], *, seconds: float | None = None) -> ExecResult:
         """Run a command in the workspace: a line for /bin/sh, or a program and its arguments.
 
-        It starts from a clean process, whatever the interpreter has become. stdin is empty.
+        It starts from a clean process, whatever the interpreter has become. stdin is empty. Raises
+        as `run_python` does.
         """
+        shell = isinstance(command, str)
+        argv = ["/bin/sh", "-c", command] if shell else _words(command)
         with self._lock:
-            shell = isinstance(command, str)
-            argv = ["/bin/sh", "-c", command] if shell else [str(word) for word in command]
             result = self._call({"argv": argv}, seconds, command=True)
             arguments = {"command": command if shell else argv, "seconds": seconds}
             self._step = after(self._step, "exec", arguments, result.digest())
@@ -89,11 +93,12 @@ class Calls:
         if size > LONGEST_CODE:
             why = f"{size} bytes are too long (limit {LONGEST_CODE}): write a file and run that"
             return ExecResult("error", error=why)
-        if not any(order.get("argv", [True])) or "\0" in str(order.get("argv")):
+        argv = order.get("argv", ["-"])
+        if not any(argv) or any("\0" in word for word in argv):
             return ExecResult("error", error="no command, or one with a null byte")
+        wall = self.limits.seconds if seconds is None else seconds_of("seconds", seconds)
         channel = self._ready()
         started = time.monotonic()
-        wall = self.limits.seconds if seconds is None else seconds
         try:
             outcome = channel.call(order, wall, self.limits.output)
         except SessionLost as lost:
@@ -117,7 +122,10 @@ class Calls:
 
     def write_file(self, path: str, data: bytes | str) -> None:
         """Make a file of the workspace, with the folders above it. Raises SandboxFileError."""
-        content = data.encode() if isinstance(data, str) else data
+        _check_text("path", path)
+        if not isinstance(data, str | bytes | bytearray | memoryview):
+            raise TypeError(f"data is bytes or text, not {data!r:.80}")
+        content = data.encode() if isinstance(data, str) else bytes(data)
         with self._lock:
             if len(content) > self.limits.workspace:
                 raise SandboxFileError(f"{len(content)} bytes are more than the workspace holds")
@@ -128,7 +136,8 @@ class Calls:
     def read_file(self, path: str, *, limit: int | None = None) -> bytes:
         """The bytes of a regular file of the workspace. Raises SandboxFileError, also for a link,
         and for a file of more than `limit` bytes (by default what the workspace may hold)."""
-        most = self.limits.workspace if limit is None else limit
+        _check_text("path", path)
+        most = self.limits.workspace if limit is None else whole("limit", limit, 0)
         with self._lock, Payload(room=most) as payload:
             size = self._ask_for_file("read", payload, path=path, most=most)["size"]
             return payload.read(int(size))
@@ -207,6 +216,22 @@ class Calls:
     def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         if hasattr(self, "_channel") and not at_exit():  # then it ends with its zygote
             self.close()
+
+
+def _check_text(name: str, given: Any) -> None:
+    if not isinstance(given, str):
+        raise TypeError(f"{name} is text, not {given!r:.80}")
+
+
+def _words(command: Any) -> list[str]:
+    """A program and its arguments, of which some may be numbers or paths. Raises TypeError for
+    anything else, which is no line of text either."""
+    if isinstance(command, list | tuple) and all(isinstance(word, _WORD) for word in command):
+        return [str(word) for word in command]
+    raise TypeError(f"a command is a line of text, or a list of words, not {command!r:.80}")
+
+
+_WORD = (str, int, float, os.PathLike)
 
 
 _open: "weakref.WeakSet[Calls]" = weakref.WeakSet()

@@ -55,21 +55,35 @@ def to_plain(step: Step) -> dict[str, Any]:
 
 def steps_of(actions: list[dict[str, Any]]) -> Step | None:
     """The last step of a `history`. Raises ValueError for anything else."""
+    if not isinstance(actions, list | tuple):
+        raise ValueError(f"a history is the list that box.history() gives, not {actions!r:.80}")
     step = None
     for action in actions:
-        arguments = {name: value for name, value in action.items() if name not in ("do", "digest")}
-        if set(arguments) != ARGUMENTS.get(action.get("do", "")):
-            raise ValueError(f"no action of a sandbox: {action.get('do')!r}")
-        if "data" in arguments:
-            arguments["data"] = base64.b64decode(arguments["data"], validate=True)
-        step = after(step, action["do"], arguments, action["digest"])
+        match action:
+            case {"do": str(do), "digest": str(digest), **arguments} if _fit(do, arguments):
+                if "data" in arguments:
+                    arguments["data"] = base64.b64decode(arguments["data"], validate=True)
+                step = after(step, do, arguments, digest)
+            case _:
+                raise ValueError(f"no action of a sandbox: {action!r:.80}")
     return step
 
 
-ARGUMENTS = {
-    "run_python": {"code", "seconds"},
-    "exec": {"command", "seconds"},
-    "write_file": {"path", "data"},
-    LOST: set(),
+def _fit(do: str, arguments: dict[str, Any]) -> bool:
+    """Whether an action has its arguments, each of its type."""
+    types = ARGUMENTS.get(do)
+    return (
+        types is not None
+        and types.keys() == arguments.keys()
+        and all(isinstance(arguments[name], kind) for name, kind in types.items())
+    )
+
+
+_SECONDS = int | float | None
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "run_python": {"code": str, "seconds": _SECONDS},
+    "exec": {"command": str | list, "seconds": _SECONDS},
+    "write_file": {"path": str, "data": str},
+    LOST: {},
 }
-"""What each action takes."""
+"""What each action takes, and of which types."""

@@ -4,7 +4,7 @@ import functools
 import warnings
 from dataclasses import dataclass
 
-from agent_envs.errors import BackendUnavailable
+from agent_envs.errors import BackendUnavailable, near
 from agent_envs.sandbox.backends import BACKENDS, Backend, Capabilities
 from agent_envs.sandbox.channel import SessionLost
 from agent_envs.sandbox.docker import Docker
@@ -109,8 +109,9 @@ def pick(
 
 def known(name: str) -> Backend:
     """The backend of a name. Raises ValueError, with the names that there are."""
-    if name not in BACKENDS:
-        raise ValueError(f"no backend {name!r}; there are auto, {', '.join(BACKENDS)}")
+    if name not in list(BACKENDS):
+        hint = near(str(name), BACKENDS)
+        raise ValueError(f"no backend {name!r}{hint}; there are auto, {', '.join(BACKENDS)}")
     return BACKENDS[name]
 
 

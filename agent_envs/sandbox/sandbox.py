@@ -10,7 +10,7 @@ from agent_envs.sandbox.channel import Channel, SessionLost
 from agent_envs.sandbox.frozen import SandboxSnapshot, budget, new_owner
 from agent_envs.sandbox.log import LOST, Step, history, steps_of
 from agent_envs.sandbox.outcome import LOST_SESSION
-from agent_envs.sandbox.settings import Limits
+from agent_envs.sandbox.settings import Limits, check_given
 
 
 class Sandbox(Calls):
@@ -28,7 +28,8 @@ class Sandbox(Calls):
     `strict` refuses a backend that does not enforce every limit. Of at most `max_snapshots` frozen
     copies the least recently used is dropped first, to be brought back by replay; `dropped` counts.
 
-    Raises BackendUnavailable, saying what to do, when there is no such sandbox on this machine.
+    Raises BackendUnavailable, saying what to do, when there is no such sandbox on this machine, and
+    ValueError for an argument that cannot be.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Sandbox(Calls):
         strict: bool = False,
         max_snapshots: int = 128,
     ) -> None:
+        check_given(interpreter, packages, limits, strict, max_snapshots)
         limits = limits or Limits()
         self.max_snapshots = max_snapshots
         self.dropped = 0
@@ -125,6 +127,8 @@ class Sandbox(Calls):
             self._play(step)
 
     def _check(self, snapshot: SandboxSnapshot) -> None:
+        if not isinstance(snapshot, SandboxSnapshot):
+            raise TypeError(f"a snapshot is what box.snapshot() gives, not {snapshot!r:.80}")
         if snapshot.owner != self._owner:
             raise ValueError("a snapshot of another sandbox; fork() and replay() bring one over")
         if snapshot.id not in self._taken:

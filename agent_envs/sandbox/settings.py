@@ -1,8 +1,14 @@
 """What a sandbox is asked for: limits, an interpreter, packages."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
+from typing import Any
+
+from agent_envs.errors import seconds_of, whole
 
 MEGABYTE = 1 << 20
+BYTES = frozenset({"memory", "total_memory", "output", "workspace", "snapshot_files"})
+"""The limits that are counted in bytes."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,11 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if not getattr(self, field.name) > 0:
-                raise ValueError(f"Limits({field.name}=...) must be above 0")
+            value = getattr(self, field.name)
+            if field.name == "seconds":
+                seconds_of("Limits: seconds", value)
+            else:
+                whole(f"Limits: {field.name}", value, 1, "bytes" if field.name in BYTES else "")
 
     def rlimits(self) -> dict[str, int]:
         """What `setrlimit` is told, by names without RLIMIT_."""
@@ -46,3 +55,21 @@ class Limits:
             "MEMLOCK": 0,
             "MSGQUEUE": 0,
         }
+
+
+def check_given(
+    interpreter: Any, packages: Any, limits: Any, strict: Any, max_snapshots: Any
+) -> None:
+    """Raise ValueError for an argument of `Sandbox` that cannot be, saying what can."""
+    if interpreter is not None and not isinstance(interpreter, str):
+        raise ValueError(f"interpreter={interpreter!r}: the path of a Python as text, or None")
+    if isinstance(packages, str) or not isinstance(packages, Collection):
+        raise ValueError(f"packages={packages!r}: a list of names or folders, such as ['numpy']")
+    for one in packages:
+        if not isinstance(one, str) or not one:
+            raise ValueError(f"packages: {one!r} in it; each is a name or a folder, as text")
+    if not isinstance(limits, Limits | None):
+        raise ValueError(f"limits={limits!r}: Limits(seconds=..., memory=...), or None")
+    if strict not in (True, False):
+        raise ValueError(f"strict={strict!r}: True or False")
+    whole("max_snapshots", max_snapshots, 0)

@@ -2,6 +2,7 @@
 
 import re
 from io import BytesIO
+from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
@@ -17,9 +18,9 @@ from agent_envs.envs.browser.sites import oracle
 from agent_envs.envs.browser.sites.cheats import CHEATS
 from agent_envs.envs.browser.sites.source import SiteTasks
 from agent_envs.envs.browser.world import SiteWorld, World
-from agent_envs.errors import BackendUnavailable
+from agent_envs.errors import BackendUnavailable, seconds_of, whole
 from agent_envs.fault import corrupted
-from agent_envs.task import Task, TasksLike, TaskSource
+from agent_envs.task import Task, TasksLike, TaskSource, task_file
 from agent_envs.tool import tool
 from agent_envs.turns import FaultKind, Message, Move, ToolCall
 from agent_envs.verdict import Verdict
@@ -56,13 +57,14 @@ class BrowserEnv(ToolEnv):
         ValueError for what cannot be."""
         if isolation not in ISOLATIONS:
             raise ValueError(f"isolation={isolation!r}: one of {', '.join(ISOLATIONS)}")
-        if not page_chars >= 500 or not patience > 0:
-            raise ValueError("page_chars is at least 500, patience more than 0 seconds")
-        self._settings = Settings(isolation, float(patience), int(page_chars))
+        page_chars = whole("page_chars", page_chars, 500)
+        self._settings = Settings(isolation, seconds_of("patience", patience), page_chars)
         self._browsing: Browsing | None = None
         self._browsing_for: Task
-        if tasks == "miniwob":
+        if isinstance(tasks, str) and tasks == "miniwob":
             self.tasks, tasks = MiniWoBTasks(), None
+        elif isinstance(tasks, str | PathLike):
+            tasks = task_file(tasks, ["miniwob"])
         super().__init__(tasks=tasks, **arguments)
 
     # -- tools -------------------------------------------------------------------------------------

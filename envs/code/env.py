@@ -10,7 +10,7 @@ from agent_envs.envs.code.said import altered, flipped, reported, shortened
 from agent_envs.envs.code.tasks import CodeTasks
 from agent_envs.envs.code.workspace import TURN_SECONDS, Workspace
 from agent_envs.episode import Outcome, Text
-from agent_envs.errors import ToolError
+from agent_envs.errors import ToolError, near
 from agent_envs.sandbox import BACKENDS, ExecResult, SandboxFileError, SandboxSnapshot
 from agent_envs.task import Task, TasksLike
 from agent_envs.tool import tool
@@ -66,7 +66,8 @@ class Code(ToolEnv):
         file in HumanEval's format, `.jsonl` or `.jsonl.gz`; all of it is then of `split`. The
         others are as in `ToolEnv`. Raises ValueError for a backend or a file that is none."""
         if backend not in ("auto", *BACKENDS):
-            raise ValueError(f"no backend {backend!r}; there are auto, {', '.join(BACKENDS)}")
+            hint = near(str(backend), BACKENDS)
+            raise ValueError(f"no backend {backend!r}{hint}; there are auto, {', '.join(BACKENDS)}")
         if isinstance(tasks, str | PathLike):
             tasks = read_tasks(tasks, split)
         self.backend = backend

@@ -4,14 +4,15 @@ import ast
 import doctest
 import gzip
 import re
+import symtable
+import warnings
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from agent_envs.envs.code.tasks import SOLUTION
 from agent_envs.plain import parse_json
-from agent_envs.task import Task
+from agent_envs.task import Task, task_file
 from agent_envs.verifiers.unit_tests.literal import parse
 
 FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
@@ -25,7 +26,7 @@ def read_tasks(path: str | PathLike[str], split: str) -> list[Task]:
 
     Raises ValueError, with the number of the line, for a line that is no task.
     """
-    content = Path(path).read_bytes()
+    content = task_file(path).read_bytes()
     if content[:2] == b"\x1f\x8b":
         try:
             content = gzip.decompress(content)
@@ -48,16 +49,20 @@ def _read(record: Any, split: str) -> Task:
 
 
 def from_humaneval(record: Mapping[str, Any], split: str) -> Task:
-    """A task of one line of HumanEval's format. Raises ValueError, naming what is wrong.
+    """A task of one line of HumanEval's format. Raises ValueError, naming what is wrong: code that
+    does not compile (none of it is run), a test without `check`, a field that is missing.
 
     The examples of the docstring, where they can be read, are the visible tests; `untried` says
     that nobody knows whether they are right.
     """
-    wrong = [name for name in FIELDS if not isinstance(record.get(name), str)]
-    if wrong:
-        raise ValueError(f"no task in HumanEval's format: {', '.join(wrong)} must be texts")
-    task_id, prompt, name, solution, test = (record[field] for field in FIELDS)
+    task_id, prompt, name, solution, test = _texts(record)
     stub = f"{prompt}    raise NotImplementedError\n"
+    try:
+        visible = _examples(stub, name)
+        _compiled("prompt + canonical_solution", prompt + solution)
+        _check_test(test)
+    except ValueError as error:
+        raise ValueError(f"task {task_id!r:.80}: {error}") from None
     constant = f"{prompt}    return None\n"
     data = {
         "kind": "asserts",
@@ -65,7 +70,7 @@ def from_humaneval(record: Mapping[str, Any], split: str) -> Task:
         "module": SOLUTION,
         "prompt_code": prompt,
         "files": {SOLUTION: stub},
-        "visible": _examples(stub, name),
+        "visible": visible,
         "untried": True,
         "passing": [],
         "hidden": [test],
@@ -73,6 +78,37 @@ def from_humaneval(record: Mapping[str, Any], split: str) -> Task:
         "mutants": [{SOLUTION: stub}, {SOLUTION: constant}, {SOLUTION: ""}],
     }
     return Task(task_id, split, _said(prompt), data, 0, ("humaneval",))
+
+
+def _texts(record: Mapping[str, Any]) -> list[str]:
+    """The fields. A task without the gold solution is none: nothing tells whether its tests can be
+    passed, or which examples of its docstring are right."""
+    wrong = [name for name in FIELDS if not isinstance(record.get(name), str)]
+    if wrong:
+        task_id = record.get("task_id")
+        gold = "; every task needs a gold solution" if "canonical_solution" in wrong else ""
+        raise ValueError(
+            f"task {task_id!r:.80}: not HumanEval's format: {', '.join(wrong)} must be texts{gold}"
+        )
+    return [record[field] for field in FIELDS]
+
+
+def _check_test(test: str) -> None:
+    """Raise ValueError where a test does not compile, or leaves no `check` behind."""
+    found = [one for one in _compiled("test", test).get_symbols() if one.get_name() == "check"]
+    if not any(one.is_assigned() or one.is_imported() for one in found):
+        raise ValueError("its test defines no check(candidate)")
+
+
+def _compiled(what: str, source: str) -> symtable.SymbolTable:
+    """The names of code that compiles. Raises ValueError for other code."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            compile(source, what, "exec", dont_inherit=True)
+            return symtable.symtable(source, what, "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        why = str(error) or "it is nested too deeply"
+        raise ValueError(f"its {what} does not compile: {why}") from None
 
 
 def _said(prompt: str) -> str:
@@ -87,8 +123,10 @@ def _examples(code: str, name: str) -> list[str]:
     """The docstring's examples as tests, each one a `check(candidate)`."""
     try:
         tree = parse(code)
-    except SyntaxError as error:
-        raise ValueError(f"the prompt is no beginning of a function: {error}") from None
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        why = str(error) or "it is nested too deeply"
+        raise ValueError(f"the prompt is no beginning of a function: {why}") from None
+    _compiled("prompt", code)
     defined = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     found = [node for node in defined if node.name == name]
     if not found:

@@ -17,9 +17,9 @@ from agent_envs.envs.sql.sqlite import SQLite, SQLiteSession
 from agent_envs.envs.sql.statements import LONGEST, READS, first_word, one_query, split
 from agent_envs.envs.sql.tasks import SQLTasks, gold_of
 from agent_envs.envs.sql.worlds import database as world_database
-from agent_envs.errors import SnapshotUnsupported, ToolError
+from agent_envs.errors import SnapshotUnsupported, ToolError, near, seconds_of
 from agent_envs.sandbox import BACKENDS
-from agent_envs.task import Task, TasksLike
+from agent_envs.task import Task, TasksLike, task_file
 from agent_envs.tool import tool
 from agent_envs.turns import FaultKind, Message, Move, ToolCall
 from agent_envs.verdict import Verdict
@@ -76,23 +76,26 @@ class SQL(ToolEnv):
         then of `split`. `query_seconds`: how long a statement may take. `sandbox`: which one SQLite
         runs in. The others are as in `ToolEnv`. Raises ValueError for what does not fit together,
         BackendUnavailable, with what to do, where there is no such server."""
-        if backend not in NAMES:
+        if backend not in list(NAMES):
             raise ValueError(f"no backend {backend!r}; there are {', '.join(NAMES)}")
         if url is not None and backend != "postgresql":
             raise ValueError('url="postgresql://..." goes with backend="postgresql"')
-        if not query_seconds > 0:
-            raise ValueError(f"query_seconds={query_seconds!r} must be above 0")
+        if not isinstance(url, str | None):
+            raise ValueError(f'url={url!r}: text such as "postgresql://user@host/name", or None')
+        if not isinstance(database, str | PathLike | None):
+            raise ValueError(f"database={database!r}: the path of an SQL file, or of a folder")
+        seconds = seconds_of("query_seconds", query_seconds)
         if database is not None and not isinstance(tasks, str | PathLike | Catalogue):
             raise ValueError('database="file.sql" goes with tasks="questions.jsonl"')
         self.dialect = backend
-        self._backend = _backend(backend, url, float(query_seconds), sandbox)
+        self._backend = _backend(backend, url, seconds, sandbox)
         self._grader = CachedEngine(self._backend.engine, backend)
         self.volatile = self._backend.volatile
         self._session: Session | None = None
         if isinstance(tasks, str | PathLike) and database is None and is_question_file(tasks):
             raise ValueError(f'{tasks} holds questions: say database="file.sql" too')
         if isinstance(tasks, str | PathLike) and database is not None:
-            tasks = read_questions(tasks, database, split, self._backend)
+            tasks = read_questions(task_file(tasks), database, split, self._backend)
         super().__init__(split=split, tasks=tasks, **arguments)
 
     # -- tools -------------------------------------------------------------------------------------
@@ -286,7 +289,8 @@ class SQL(ToolEnv):
 def _backend(name: str, url: str | None, seconds: float, sandbox: str) -> Backend:
     if name == "sqlite":
         if sandbox not in ("auto", *BACKENDS):
-            raise ValueError(f"no sandbox {sandbox!r}; there are auto, {', '.join(BACKENDS)}")
+            hint = near(str(sandbox), BACKENDS)
+            raise ValueError(f"no sandbox {sandbox!r}{hint}; there are auto, {', '.join(BACKENDS)}")
         return SQLite(sandbox, seconds)
     need("psycopg")
     from agent_envs.envs.sql.postgresql import PostgreSQL

@@ -41,7 +41,7 @@ def test_changes_take_the_type_of_what_they_change() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("fault_rat=0.3", "no such argument; there are env, level,.* worksheets.steps"),
+        ("fault_rat=0.3", r"did you mean 'fault_rate'.* there are env, level,.* worksheets.steps"),
         ("worksheets=3", "no such argument"),
         ("seed.steps=3", "no such argument"),
         ("seed=many", "not of type int"),

@@ -21,7 +21,8 @@ def test_every_id_with_its_figures(cli: Any) -> None:
         if not listed["id"].startswith("agent/"):
             continue  # another test's
         env: Any = gymnasium.make(listed["id"])
-        assert listed["about"] == (type(env).__doc__ or "").splitlines()[0]
+        paragraph = (type(env).__doc__ or "").split("\n\n")[0]
+        assert listed["about"] == " ".join(paragraph.split())
         assert listed["splits"] == {s: len(env.tasks.split(s)) for s in env.tasks.splits}
         assert [tool.partition("(")[0] for tool in listed["tools"]] == list(env.tools)
         assert listed["protocol"] == env.protocol.name
@@ -32,6 +33,16 @@ def test_for_people(cli: Any) -> None:
     assert "agent/CalculatorChars-v0  (chars protocol)" in out
     assert "calculate(expression: string)" in out
     assert "heldout 430" in out
+
+
+def test_it_is_whole_and_fits_a_terminal(cli: Any) -> None:
+    ids = [env_id for env_id in agent_envs.ids() if env_id.startswith("agent/")]
+    lines = cli("list", *ids).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    for listed in cli("list", *ids, "--json").json["environments"]:
+        assert listed["about"] in text and listed["about"].endswith(".")
+        assert all(any(tool in line for line in lines) for tool in listed["tools"])
 
 
 def test_those_that_are_asked_for(cli: Any, own_folder: Path) -> None:
@@ -53,16 +64,16 @@ def test_all_of_a_module(times: int, cli: Any, own_folder: Path) -> None:
 
 
 def test_who_has_no_docstring(cli: Any, own_folder: Path) -> None:
-    def first_line() -> str:
+    def about() -> str:
         ran = cli("list", "bank_of_a_test:mine/Bank-v0", "--json")
         return str(ran.json["environments"][0]["about"])
 
-    assert first_line() == "(no description)"
+    assert about() == "(no description)"
     module = sys.modules["bank_of_a_test"]
     module.__doc__ = "\n    Banks.\n\n    And more."
-    assert first_line() == "Banks."
+    assert about() == "Banks."
     module.__dict__["Bank"].__doc__ = "\n    A bank,\n    for a test."
-    assert first_line() == "A bank,"
+    assert about() == "A bank, for a test."
 
 
 def test_a_package_describes_its_envs(cli: Any, own_folder: Path) -> None:

@@ -270,6 +270,8 @@ def test_what_is_missing_here_is_infrastructure(monkeypatch: pytest.MonkeyPatch)
 def test_an_unknown_backend_is_refused_when_it_is_made() -> None:
     with pytest.raises(ValueError, match="no backend 'chroot'; there are auto, "):
         Code(backend="chroot")
+    with pytest.raises(ValueError, match="no backend 'namepsace' .did you mean 'namespace'"):
+        Code(backend="namepsace")
 
 
 # -- faults ----------------------------------------------------------------------------------------

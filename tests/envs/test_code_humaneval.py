@@ -124,14 +124,50 @@ def test_data_that_are_none_are_refused() -> None:
         ({"prompt": 1, "entry_point": 2}, "prompt, entry_point must be texts"),
         ({"entry_point": "thrice"}, "defines no function 'thrice'"),
         ({"prompt": "def twice(x"}, "no beginning of a function"),
+        ({"prompt": "-" * 100_000 + "1"}, "no beginning of a function: it is nested too deeply"),
+        ({"prompt": "def twice(x):\n    nonlocal x\n"}, "its prompt does not compile: name 'x'"),
+        ({"canonical_solution": None}, "canonical_solution must be texts; every task needs a gold"),
+        ({"canonical_solution": "    return (\n"}, "canonical_solution does not compile: .*closed"),
+        ({"test": "def check(c:\n"}, "its test does not compile: .*test, line 1"),
+        ({"test": "return 1"}, "its test does not compile: 'return' outside function"),
+        ({"test": "a\0"}, "its test does not compile: .*null bytes"),
+        ({"test": "-" * 100_000 + "1"}, "its test does not compile: it is nested too deeply"),
+        *(
+            ({"test": test}, r"its test defines no check\(candidate\)")
+            for test in ("", "x = 1", "check(twice)", "class X:\n    def check(c): pass\n")
+        ),
     ],
+    ids=lambda x: str(x)[:60],
 )
 def test_what_is_no_task_is_told_with_its_line(
     tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
     path = write(tmp_path / "x.jsonl", RECORD, {**RECORD, **change})
-    with pytest.raises(ValueError, match=f"x.jsonl:2: .*{said}"):
+    with pytest.raises(ValueError, match=f"x.jsonl:2: task 'Mine/0': .*{said}"):
         Code(tasks=path)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "check = lambda c: None",
+        "from somewhere import check",
+        "if True:\n    def check(c): pass\n",
+        "def check(c):\n    assert c('\\d')\n",
+        "open('ran', 'w')\nraise SystemExit\ncheck = None",
+    ],
+)
+def test_a_test_that_compiles_is_read_and_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [task] = read_tasks(write(tmp_path / "x.jsonl", {**RECORD, "test": test}), "train")
+    assert task.data["hidden"] == [test] and [p.name for p in tmp_path.iterdir()] == ["x.jsonl"]
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(FileNotFoundError, match="tasks='none.jsonl': no such file"):
+        Code(tasks="none.jsonl")
 
 
 @pytest.mark.parametrize("content", [b"\x1f\x8bnonsense", b"{", b"[1]", b"\xff", b""])

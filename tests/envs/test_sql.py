@@ -407,11 +407,16 @@ def test_answers_may_stand_in_a_fence(env: SQL) -> None:
 
 
 def test_arguments_that_do_not_fit() -> None:
+    arguments: Any
     for arguments, why in (
         ({"backend": "oracle"}, "no backend"),
         ({"url": "postgresql://x"}, "goes with backend"),
         ({"sandbox": "none"}, "no sandbox"),
-        ({"query_seconds": 0}, "above 0"),
+        ({"backend": ["sqlite"]}, "no backend"),
+        ({"sandbox": "namespce"}, "did you mean 'namespace'"),
+        ({"url": 5, "backend": "postgresql"}, "url=5: text such as"),
+        ({"database": 5, "tasks": "x.jsonl"}, "database=5: the path"),
+        *(({"query_seconds": x}, "above 0") for x in (0, "2", None, float("inf"), float("nan"))),
         ({"database": "x.sql"}, "goes with tasks"),
     ):
         with pytest.raises(ValueError, match=why):

@@ -2,6 +2,8 @@
 
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,7 +219,8 @@ def test_exec_says_what_went_wrong(box: Sandbox) -> None:
     assert (missing.ended, missing.exit_code) == ("error", 127)
     assert missing.error == "no-such-program: No such file or directory"
     assert box.exec([]).ended == "error"
-    assert box.exec(["a\0b"]).ended == "error"
+    for null in (["a\0b"], "a\0b"):
+        assert "null byte" in (box.exec(null).error or "")
     assert box.exec("sleep 9", seconds=0.2).ended == "timeout"
     assert box.exec("kill -9 $$").ended == "killed"
     assert box.exec("true").ok
@@ -296,6 +299,72 @@ def test_closed_sandbox_says_so(box: Sandbox) -> None:
             use()
 
 
-def test_limits_are_checked() -> None:
-    with pytest.raises(ValueError, match="processes"):
-        Limits(processes=0)
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"processes": 0}, "processes=0: a whole number from 1 up"),
+        ({"memory": "1G"}, "memory='1G': a whole number of bytes from 1 up"),
+        ({"memory": None}, "memory=None: a whole number of bytes"),
+        ({"cpu_seconds": 1.5}, "cpu_seconds=1.5: a whole number"),
+        ({"entries": True}, "entries=True: a whole number"),
+        *(({"seconds": x}, "a number of seconds above 0") for x in (-1, "1", float("inf"), True)),
+    ],
+    ids=str,
+)
+def test_limits_are_checked(limit: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Limits(**limit)
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ({"limits": 5}, "limits=5: Limits"),
+        ({"limits": {"seconds": 1}}, "limits={'seconds': 1}: Limits"),
+        ({"backend": 5}, "no backend 5; there are auto, namespace"),
+        ({"backend": ["auto"]}, "no backend .* there are auto, namespace"),
+        ({"backend": "namepsace"}, "did you mean 'namespace'"),
+        ({"packages": "numpy"}, "packages='numpy': a list of names"),
+        ({"packages": None}, "packages=None: a list of names"),
+        ({"packages": ["numpy", 5]}, "packages: 5 in it"),
+        ({"interpreter": 5}, "interpreter=5: the path of a Python"),
+        ({"strict": "no"}, "strict='no': True or False"),
+        ({"max_snapshots": -1}, "max_snapshots=-1: a whole number"),
+    ],
+    ids=str,
+)
+def test_arguments_are_checked(argument: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Sandbox(**argument)
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["a", 5, None], {"a"}, b"1"], ids=str)
+def test_what_is_of_another_type_is_refused_and_changes_nothing(box: Sandbox, wrong: Any) -> None:
+    box.run_python("x = 1")
+    box.write_file("f", "1")
+    use: Any
+    for use in (
+        lambda: box.run_python(wrong),
+        lambda: box.exec(wrong),
+        lambda: box.write_file(wrong, b""),
+        lambda: box.read_file(wrong),
+        *([] if isinstance(wrong, bytes) else [lambda: box.write_file("f", wrong)]),
+    ):
+        with pytest.raises(TypeError, match="text"):
+            use()
+    assert box.run_python("x, open('f').read()").value == "(1, '1')"
+
+
+def test_times_and_sizes_that_are_none(box: Sandbox) -> None:
+    seconds: Any
+    for seconds in ("1", 0, -1, float("nan"), float("inf")):
+        for call in (box.run_python, box.exec):
+            with pytest.raises(ValueError, match="a number of seconds above 0"):
+                call("1", seconds=seconds)
+    for limit in ("1", -1, 1.5):
+        with pytest.raises(ValueError, match="a whole number from 0 up"):
+            box.read_file("f", limit=limit)  # type: ignore[arg-type]
+
+
+def test_words_of_a_command_may_be_numbers_and_paths(box: Sandbox) -> None:
+    assert box.exec(("echo", 5, Path("a"))).stdout == "5 a\n"  # type: ignore[arg-type]

@@ -132,7 +132,7 @@ def test_tree_of_more_folders_than_descriptors(box: Sandbox) -> None:
 HIDDEN = {
     "locked": "os.mkdir('x'); fill('x/'); os.chmod('x', 0)",
     "locked above": "os.makedirs('x/y'); fill('x/y/'); os.chmod('x/y', 0); os.chmod('x', 0)",
-    "too deep to name": "for _ in range(20):\n    os.mkdir('n' * 250); os.chdir('n' * 250)\nfill('')",
+    "too deep to name": "for _ in range(20):\n os.mkdir('n' * 250); os.chdir('n' * 250)\nfill('')",
 }
 
 
@@ -140,11 +140,9 @@ HIDDEN = {
 def test_what_is_hidden_counts_too(where: str, backend: str, make: Make) -> None:
     box = make(backend, limits=Limits(workspace=2 << 20))
     assert box.run_python("import os; home = os.getcwd(); open('small', 'w').write('kept')").ok
-    box.run_python(
-        "def fill(at):\n    for i in range(12):\n        open(f'{at}{i}', 'wb').write(bytes(1 << 20))\n"
-        f"{HIDDEN[where]}"
-    )
+    write = "open(f'{at}{i}', 'wb').write(bytes(1 << 20))"
+    box.run_python(f"def fill(at):\n for i in range(12): {write}\n{HIDDEN[where]}")
     box.run_python("os.chdir(home)")
-    left = box.exec("chmod -R u+rwx . 2>/dev/null; find . -type f -printf '%s\\n'").stdout.split()
-    assert sum(map(int, left)) <= 2 << 20
+    sizes = box.exec("chmod -R u+rwx . 2>/dev/null; find . -type f -printf '%s\\n'").stdout
+    assert sum(map(int, sizes.split())) <= 2 << 20
     assert box.run_python("6 * 7").value == "42"
