@@ -183,7 +183,7 @@ async def perform(session: Session, name: str, arguments: dict[str, Any]) -> str
         with playwright_errors(session):
             await ACTIONS[name](session, **arguments)
     except TimeoutError:
-        await session.replace(session.shown, "did not answer")
+        await session.replace(session.shown)
     except ToolError:
         await session.look()
         raise

@@ -90,8 +90,8 @@ class SavedPages:
     next_number: int
     notes: tuple[str, ...]
     lost: bool
-    """Whether there is something that only playing again brings back: a file that was chosen, or
-    a history within a document that runs scripts."""
+    """Whether there is something that only playing again brings back: a file that was chosen, an
+    element that is edited in place, or a history within a document that runs scripts."""
 
     @property
     def nbytes(self) -> int:
@@ -113,7 +113,9 @@ async def capture(session: Session) -> SavedPages:
         _without_name(session, json.dumps(storage)),
         session.next_number,
         tuple(session.notes),
-        session.uploads or (session.world.scripted and any(map(_has_inner, session.tabs))),
+        session.uploads
+        or any(tab.editors for tab in session.tabs)
+        or (session.world.scripted and any(map(_has_inner, session.tabs))),
     )
 
 

@@ -1,4 +1,8 @@
-"""One Chromium: found, started behind its wall or without, and its door for the sites."""
+"""One Chromium: found, started behind its wall or without, and its door for the sites.
+
+What it takes of the machine is limited: its files in memory (`launch`, 1 GiB each for /tmp and
+/dev/shm), its memory and that of each of its processes (`memory`).
+"""
 
 import asyncio
 import contextlib
@@ -14,10 +18,13 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from agent_envs.envs.browser import memory
 from agent_envs.envs.browser.container import PORT, Container
 from agent_envs.envs.browser.contexts import Contexts
 from agent_envs.envs.browser.front import Front
 from agent_envs.errors import BackendUnavailable
+from agent_envs.sandbox.cgroup import new_group
+from agent_envs.sandbox.docker.container import peer
 from agent_envs.sandbox.identity import give_back, take_uid
 
 logger = logging.getLogger("agent_envs")
@@ -57,10 +64,7 @@ class BrowserWarning(UserWarning):
 class Browser:
     """A running Chromium. `front` serves the sites of its episodes."""
 
-    def __init__(
-        self, playwright_browser: Any, isolation: str, ended: Callable[[], None] = lambda: None
-    ) -> None:
-        """`ended` frees what it ran in, once; it may take its time."""
+    def __init__(self, playwright_browser: Any, isolation: str) -> None:
         self.pw = playwright_browser
         self.isolation = isolation
         self.contexts = Contexts(playwright_browser)
@@ -68,7 +72,7 @@ class Browser:
         self.own = False
         self.leases = 0
         self.served = 0
-        self._ended = ended
+        self._ended: list[Callable[[], None]] = []
         self._chores: set[asyncio.Task[None]] = set()
         self.dead = False
         self.pw.on("disconnected", lambda _: setattr(self, "dead", True))
@@ -79,17 +83,21 @@ class Browser:
         self.served += 1
         return self
 
+    def when_ended(self, work: Callable[[], None]) -> None:
+        """Have something freed that it ran in, once; it may take its time."""
+        self._ended.append(work)
+
     def takes(self, isolation: str, most: int) -> bool:
         """Whether another episode may come."""
         fits = self.isolation == isolation and self.served < most
         return fits and not (self.own or self.dead)
 
-    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+    def later(self, work: Coroutine[Any, Any, Any], seconds: float | None = 30) -> None:
         """Do something that nobody waits for, while the browser lives."""
 
         async def quietly() -> None:
             with contextlib.suppress(Exception):
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(seconds):
                     await work
 
         task = asyncio.get_running_loop().create_task(quietly())
@@ -105,8 +113,8 @@ class Browser:
         for chore in self._chores:
             chore.cancel()
         await self.front.close()
-        ended, self._ended = self._ended, lambda: None
-        await _aside(ended)
+        while self._ended:
+            await _aside(self._ended.pop())
 
 
 @functools.cache
@@ -173,26 +181,44 @@ _FIX = (
 
 
 async def _launch_walled(driver: Any, isolation: str, own_sandbox: bool) -> Browser:
-    door = f"agent-envs-{secrets.token_hex(16)}"
     uid = take_uid()
-    switches = _switches(PORT, own_sandbox)
     whom = str(-1 if uid is None else uid)
-    wall = [str(find_bubblewrap()), door, whom, find()]
-    command = ["-I", "-S", str(_LAUNCHER), *wall, *switches]
+    wall = [str(find_bubblewrap()), whom, find(), *_switches(PORT, own_sandbox)]
+    try:
+        browser, sent = await _launch_limited(driver, isolation, wall)
+    except BaseException:
+        give_back(uid)
+        raise
+    browser.when_ended(functools.partial(give_back, uid))
+    await browser.front.listen(socket.socket(fileno=sent[0]))
+    return browser
+
+
+async def _launch_limited(
+    driver: Any, isolation: str, wall: list[str]
+) -> tuple[Browser, list[int]]:
+    """A browser with a limit on its memory, and the descriptors that its launcher has sent."""
+    limits, door = memory.LIMITS, f"agent-envs-{secrets.token_hex(16)}"
+    group = new_group(limits.here)
+    entry = str(group.path / "cgroup.procs") if group else ""
+    command = ["-I", "-S", str(_LAUNCHER), door, str(limits.data), entry, *wall]
     try:
         with socket.socket(socket.AF_UNIX) as waiting:
             waiting.bind(f"\0{door}")
             waiting.listen()
             waiting.setblocking(False)
             running = await _start(driver, sys.executable, command)
-            browser = Browser(running, isolation, functools.partial(give_back, uid))
             with waiting.accept()[0] as sender:
-                [listening] = socket.recv_fds(sender, 1, 1)[1]
-        await browser.front.listen(socket.socket(fileno=listening))
-        return browser
+                root, sent = peer(sender), socket.recv_fds(sender, 1, 1)[1]
     except BaseException:
-        give_back(uid)
+        if group:
+            await _aside(group.close)
         raise
+    browser = Browser(running, isolation)
+    if group:
+        browser.when_ended(group.close)
+    browser.later(memory.watch(root, limits), seconds=None)
+    return browser, sent
 
 
 async def _launch_bare(driver: Any) -> Browser:
@@ -204,12 +230,12 @@ async def _launch_bare(driver: Any) -> Browser:
     listening = socket.create_server(("127.0.0.1", 0))
     switches = _switches(listening.getsockname()[1], own_sandbox=os.getuid() != 0)
     profile = [s for s in switches if not s.startswith("--user-data-dir")]
+    no_wall = ["", "-1", find(), *profile, "--incognito"]
     try:
-        running = await _start(driver, find(), [*profile, "--incognito"])
+        browser, _ = await _launch_limited(driver, "none", no_wall)
     except BaseException:
         listening.close()
         raise
-    browser = Browser(running, "none")
     await browser.front.listen(listening)
     return browser
 
@@ -222,7 +248,10 @@ async def _launch_contained(driver: Any) -> Browser:
             _start(driver, sys.executable, ["-I", "-S", str(_PUMP), container.address]),
             asyncio.to_thread(container.hand_over),
         )
-        browser = Browser(running, "container", container.end)
+        browser = Browser(running, "container")
+        browser.when_ended(container.end)
+        if container.pid:
+            browser.later(memory.watch(container.pid, memory.LIMITS), seconds=None)
         await browser.front.listen(container.front)
         return browser
     except BaseException:

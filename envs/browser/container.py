@@ -22,8 +22,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from agent_envs.envs.browser import memory
 from agent_envs.errors import BackendUnavailable
-from agent_envs.sandbox.docker.container import ContainerLimits, connected, meeting_place
+from agent_envs.sandbox.docker.container import ContainerLimits, connected, meeting_place, peer
 from agent_envs.sandbox.docker.engine import HOST_LABEL, engine, remove, sweep, this_host
 from agent_envs.sandbox.identity import SMALL_RANGE
 
@@ -31,7 +32,7 @@ IMAGE = "agent-envs/browser"
 """Unless AGENT_ENVS_BROWSER_IMAGE names another: sh, socat and chromium-headless-shell are used."""
 PORT = 8000
 """Where the sites are, in the container: all that its loopback device has."""
-LIMITS = ContainerLimits(processes=4096, workspaces=2 << 30)
+LIMITS = ContainerLimits(memory=memory.LIMITS.here, processes=4096, workspaces=2 << 30)
 _SECONDS = 30
 _SEEN_AT = "/agent-envs"
 _BEGIN = f"""\
@@ -58,6 +59,8 @@ class Container:
         """Where the server of the sites is to listen."""
         self._cdp = self._listening("cdp")
         self._chromium: socket.socket | None = None
+        self.pid = 0
+        """Its first process, where it has started and the host can see that."""
 
     @property
     def address(self) -> str:
@@ -74,6 +77,7 @@ class Container:
                 self._chromium = connected(made, self._cdp)
             except BackendUnavailable as error:
                 raise BackendUnavailable(str(error).replace("the zygote", "Chromium")) from None
+            self.pid = peer(self._chromium)
             os.chmod(self.address, 0o600)
 
     def hand_over(self) -> None:

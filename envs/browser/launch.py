@@ -1,17 +1,20 @@
 """Starts Chromium behind a wall: run as a program by the driver, never imported.
 
-    python launch.py BUBBLEWRAP DOOR UID EXECUTABLE ARGUMENTS...
+    python launch.py DOOR BYTES GROUP BUBBLEWRAP UID EXECUTABLE ARGUMENTS...
 
-It makes a network of its own with nothing in it but a socket that listens, hands that socket to
+Each process may allocate BYTES, and all are in the cgroup that GROUP is the entry of, if any. Then
+it makes a network of its own with nothing in it but a socket that listens, hands that socket to
 the host through the abstract address DOOR, and becomes bubblewrap around Chromium. So a browser
 reaches the host's server through a socket made on its side, and nothing else of the host's
 network. UID is whom to run as where the host is root, and -1 elsewhere. The last line on standard
-error says what a machine lacks.
+error says what a machine lacks. Without a BUBBLEWRAP there is no wall and no network: what connects
+to DOOR is then only to be known.
 """
 
 import ctypes
 import fcntl
 import os
+import resource
 import socket
 import struct
 import sys
@@ -24,11 +27,14 @@ _SIOCSIFFLAGS, _IFF_UP_RUNNING = 0x8914, 0x41
 
 
 def main() -> None:
-    """Wall, door, Chromium."""
-    bubblewrap, door, uid, executable, *arguments = sys.argv[1:]
+    """Limits, wall, door, Chromium."""
+    door, allowed, group, bubblewrap, uid, executable, *arguments = sys.argv[1:]
+    _limit_memory(int(allowed), group)
     try:
         with socket.socket(socket.AF_UNIX) as host:
             host.connect(f"\0{door}")  # before: such addresses belong to a network
+            if not bubblewrap:
+                os.execv(executable, [executable, *arguments])
             _own_network(int(uid) >= 0)
             with _listening() as listening:
                 socket.send_fds(host, [b"1"], [listening.fileno()])
@@ -39,6 +45,15 @@ def main() -> None:
         os.execvp(command[0], command)
     except OSError as error:
         sys.exit(f"agent-envs: no bwrap: {error}")
+
+
+def _limit_memory(allowed: int, group: str) -> None:
+    """For this process and all that it starts."""
+    if group:
+        Path(group).write_text("0")
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    allowed = allowed if most == resource.RLIM_INFINITY else min(allowed, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 
 
 def _own_network(is_root: bool) -> None:

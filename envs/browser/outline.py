@@ -10,7 +10,8 @@
     [13] textbox "Search": "tea"
     [14] button "Add to cart" (disabled)
 
-What can be acted on has a number, which no other element of the episode has, gone ones included.
+What can be acted on has a number, which no other element of the episode has, gone ones included. An
+element that is edited in place (contenteditable) is a textbox, with what is in it below.
 Everything that a page says is quoted and stands on one line, so that it cannot pass for a note.
 `agent_envs.envs.browser.reading` finds the numbers again.
 """
@@ -26,6 +27,9 @@ ACTIONABLE = frozenset(
     "radio searchbox slider spinbutton switch tab textbox treeitem".split()
 )
 """Roles that can be acted on; beside them, what has a hand for a cursor, or a name and no role."""
+EDITOR_ROLE = "marquee textbox"
+"""What `Tab.prepare` makes an element that is edited in place; its first word is not used else."""
+_EDITOR = EDITOR_ROLE.split()[0]
 _WRAPPERS = frozenset({"generic", "list", "listitem", "rowgroup"})
 _LONGEST = 300
 """Characters of a name or a text on one line."""
@@ -87,6 +91,7 @@ def _read_item(rest: str, depth: int) -> Element | None:
     if head is None:
         return Element(depth, "text", "", (), f"{key} {text}".strip(), "")
     role, name = head["role"], _unquoted(head["name"]) if head["name"] else ""
+    role = "textbox" if role == _EDITOR else role
     attributes = dict(_ATTRIBUTE.findall(head["attributes"]))
     can_act = role in ACTIONABLE or attributes.get("cursor") == "pointer"
     can_act = can_act or (role == "generic" and bool(name))

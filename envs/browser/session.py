@@ -151,10 +151,11 @@ class Session:
 
     def _on_crash(self, tab: Tab) -> None:
         tab.crashed = True
+        self._do(tab.page.close())  # ends what waits for it; `look` gives the tab another page
         self.moved()
 
     def _on_close(self, tab: Tab) -> None:
-        if tab in self.tabs:
+        if tab in self.tabs and not tab.crashed:
             index = self.tabs.index(tab)
             self.tabs.remove(tab)
             if tab is self.shown and self.tabs:
@@ -198,12 +199,13 @@ class Session:
         await tab.attaching
         return tab
 
-    async def replace(self, tab: Tab, why: str) -> None:
+    async def replace(self, tab: Tab) -> None:
         """Give a page up: an empty tab takes its place."""
         if tab not in self.tabs:
             return
+        why = "crashed" if tab.crashed else "did not answer"
         self.note(f"the page {tab.page.url} {why}, and was closed; the tab is empty now")
-        index = self.tabs.index(tab)
+        index, shown = self.tabs.index(tab), self.shown
         self.tabs.remove(tab)
         with contextlib.suppress(Exception):
             async with asyncio.timeout(self.patience):
@@ -213,6 +215,7 @@ class Session:
         self.notes = notes
         self.tabs.remove(fresh)
         self.tabs.insert(index, fresh)
+        self.shown = fresh if shown is tab else shown
 
     # -- seeing ------------------------------------------------------------------------------------
 
@@ -233,20 +236,20 @@ class Session:
 
     async def look(self) -> None:
         """Bring what is known of the shown page up to date."""
+        snapshot: str | None = None
         for _ in range(_ROUNDS):
             await self.rest()
-            if not self.tabs:
-                await self.new_tab()
-            tab, before = self.shown, self._activity
-            if tab.crashed:
-                await self.replace(tab, "crashed")
-                continue
             with playwright_errors(self):
+                if not self.tabs:
+                    await self.new_tab()
+                if crashed := [tab for tab in self.tabs if tab.crashed]:
+                    for tab in crashed:
+                        await self.replace(tab)
+                    continue
+                tab, before = self.shown, self._activity
                 snapshot = await self.snapshot(tab)
                 if snapshot is not None and before == self._activity:
                     break
-        else:
-            snapshot = snapshot or ""
         self.next_number = self.shown.show(read_tree(snapshot or ""), self.next_number)
         if not self.browser.own:
             self.browser.contexts.keep_one_ready()
@@ -257,19 +260,20 @@ class Session:
             if self.world.timed:
                 async with asyncio.timeout(self.patience):
                     await self.context.clock.run_for(TICK)
-            snapshot, *_ = await asyncio.gather(
-                tab.page.aria_snapshot(mode="ai", timeout=self.patience * 1e3),
-                tab.read_title(),
-                tab.follow(),
+            snapshot, changed, _ = await asyncio.gather(
+                self._tree(tab), tab.prepare(), tab.follow()
             )
-            return str(snapshot)
+            return await self._tree(tab) if changed else snapshot
         except TimeoutError:
             pass
         except Exception as error:
             if type(error).__name__ != "TimeoutError":
                 raise
-        await self.replace(tab, "did not answer")
+        await self.replace(tab)
         return None
+
+    async def _tree(self, tab: Tab) -> str:
+        return str(await tab.page.aria_snapshot(mode="ai", timeout=self.patience * 1e3))
 
     def describe(self, part: int = 1) -> str:
         """The observation. Raises ToolError for a part that is not there."""

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.envs.browser.outline import Element, Numbered
+from agent_envs.envs.browser.outline import EDITOR_ROLE, Element, Numbered
 from agent_envs.envs.browser.trail import Trail
 from agent_envs.errors import ToolError
 
@@ -25,6 +25,31 @@ _FRAME_EVENTS = {
 }
 
 
+_PREPARE = """role => {
+  const own = `[role="${role}"]`, does = 'a[href],button,input,select,textarea,summary';
+  const edited = e => e.isContentEditable && (e.localName == 'body' ||
+    !(e.parentElement && e.parentElement.isContentEditable));
+  let editors = 0, changes = 0;
+  const walk = root => {
+    for (const e of root.querySelectorAll(own)) {
+      if (edited(e)) continue;
+      e.removeAttribute('role');
+      changes++;
+    }
+    for (const e of root.querySelectorAll('*')) {
+      if (e.shadowRoot) walk(e.shadowRoot);
+      if (e.localName == 'iframe' && e.contentDocument) walk(e.contentDocument);
+      if (!edited(e)) continue;
+      editors++;
+      if (e.hasAttribute('role') || e.matches(does)) continue;
+      e.setAttribute('role', role);
+      changes++;
+    }
+  };
+  try { walk(document); } catch {}
+  return [`${document.title}`, editors, changes];
+}"""
+"""Playwright does not tell of an element that can be edited and has no role: it is given one."""
 _COLLECT_AFTER = 4
 """Documents, which Chromium would keep for a long time: some megabytes each."""
 
@@ -36,6 +61,8 @@ class Tab:
         self.session, self.page = session, page
         self.cdp: Any = None
         self.title = ""
+        self.editors = 0
+        """How many elements there are that are edited in place."""
         self.elements: list[Numbered] = []
         """What was shown last."""
         self.attaching: asyncio.Future[None]
@@ -168,8 +195,13 @@ class Tab:
 
     async def ask(self, command: str, **parameters: Any) -> Any:
         """A command of the DevTools protocol, with a deadline. Raises TimeoutError."""
-        async with asyncio.timeout(self.session.patience):
-            return await self.cdp.send(command, parameters)
+        try:
+            async with asyncio.timeout(self.session.patience):
+                return await self.cdp.send(command, parameters)
+        except Exception:
+            if self.crashed:
+                raise TimeoutError("the page has crashed") from None
+            raise
 
     async def evaluate(self, expression: str, frame: str = "") -> Any:
         """The value of a script, in a world of its own: the page can neither see nor change it."""
@@ -180,10 +212,12 @@ class Tab:
         )
         return got["result"].get("value")
 
-    async def read_title(self) -> None:
-        """Keep the title up to date."""
-        got = await self.ask("Runtime.evaluate", expression="document.title", returnByValue=True)
-        self.title = str(got["result"].get("value", ""))
+    async def prepare(self) -> bool:
+        """Keep the title up to date, and the roles of editors; whether one has changed."""
+        code = script(_PREPARE, EDITOR_ROLE)
+        got = await self.ask("Runtime.evaluate", expression=code, returnByValue=True)
+        self.title, self.editors, changes = got["result"].get("value", ("", 0, 0))
+        return bool(changes)
 
     async def follow(self) -> None:
         """Bring the trail up to date."""

@@ -64,6 +64,18 @@ PAGES = {
         <a href=/away>away</a> <a href=/round>round</a> <a href=chrome://crash>crash</a>""",
     "/heap": """<title>Heap</title><p id=p>0</p><button onclick="p.textContent=++n">More</button>
         <script>let n=0</script>""",
+    "/editors": """<title>E</title><div contenteditable>plain <b>bold</b> text</div>
+        <div contenteditable><h2>Head</h2><p>one</p><p>two</p><ul><li>three</ul></div>
+        <div contenteditable style=height:1em></div><div contenteditable=false>fixed</div>
+        <h1 contenteditable=plaintext-only>Heading</h1><div id=h></div>
+        <div contenteditable aria-label=Named role=textbox>lost</div>
+        <iframe title=inner srcdoc="<body contenteditable>framed"></iframe>
+        <button onclick="b.removeAttribute('contenteditable')">Shut</button>
+        <div contenteditable id=b>outer <i contenteditable=false>fixed <b contenteditable>island
+        </b></i></div><script>h.attachShadow({mode:'open'}).innerHTML=
+        '<div contenteditable>shadowed</div>'</script>""",
+    "/bold": """<title>Bold</title><div contenteditable>word</div><button
+        onclick="p.textContent=document.querySelector('div').innerHTML">Show</button><p id=p>""",
     "/entropy": """<title>Entropy</title><p id=p></p>
         <script>p.textContent=Math.random()</script>""",
     "/stored": """<title>Stored</title><p id=p></p><button onclick="localStorage.a='kept';

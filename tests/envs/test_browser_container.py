@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from agent_envs import BackendUnavailable, ToolCall, policy, rollout
-from agent_envs.envs.browser import engine
+from agent_envs.envs.browser import engine, memory
 from agent_envs.envs.browser.env import BrowserEnv
 from agent_envs.sandbox.docker.container import FOLDER, meeting_place
 from agent_envs.sandbox.docker.engine import HOST_LABEL, this_host
 from agent_envs.sandbox.docker.engine import engine as client
-from tests.envs.browser_zoo import StillZoo, Visitor, Zoo
+from tests.envs.browser_zoo import PAGES, StillZoo, Visitor, Zoo
 from tests.envs.test_browser_isolation import answers, reachable, session_of
 from tests.envs.test_browser_robust import browser_of
 from tests.sandbox.engine import IMAGE, Engine, end_engine, entry, running
@@ -256,6 +256,29 @@ def test_what_an_image_lacks_is_said(
     ours = engine.engine()
     with pytest.raises(BackendUnavailable, match=said):
         ours.call(ours.lease("container", own=False))
+
+
+def test_a_page_that_takes_too_much_memory_ends(
+    no_browser: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its process can be seen; where not, the engine's own limit holds."""
+    eats = "let a=[];onclick=()=>{for(;;)a.push(new Uint8Array(1<<23).fill(1))}"
+    page = f"<title>Hungry</title><script>{eats}</script><button>Eat</button>"
+    monkeypatch.setitem(PAGES, "/hungry", page)
+    monkeypatch.setattr(memory, "LIMITS", memory.MemoryLimits(process=400 << 20))
+    mine = [Zoo(**LONG), Zoo(**LONG)]
+    for env in mine:
+        env.reset(seed=1)
+    one, other = map(Visitor, mine)
+    before = other.do("goto", url="/form")
+    one.do("goto", url="/hungry")
+    assert "crashed, and was closed" in one.click("Eat")
+    assert one.do("goto", url="/second") and other.do("read") == before
+    assert browser_of(one) is browser_of(other) and not browser_of(one).dead
+    [attrs] = containers()
+    assert attrs["HostConfig"]["Memory"] == memory.MemoryLimits().here
+    for env in mine:
+        env.close()
 
 
 def test_nothing_is_left_after_close(no_browser: None) -> None:

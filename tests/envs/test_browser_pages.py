@@ -159,6 +159,40 @@ def test_frames_and_shadows(visit: Visitor) -> None:
     assert '"on"' in visit.click("Shadow") and '"in a frame"' in visit.last.content
 
 
+def editors(visit: Visitor) -> list[tuple[str, str]]:
+    """Name and text of the fields."""
+    return [(x.name, x.text) for x in visit.seen.lines if x.role == "textbox" and x.number]
+
+
+def field(visit: Visitor, text: str) -> int:
+    return next(x.number for x in visit.seen.lines if x.role == "textbox" and x.text == text)
+
+
+def test_elements_that_are_edited_in_place(visit: Visitor) -> None:
+    visit.do("goto", url="/editors")
+    assert editors(visit) == [
+        ("", "plain bold text"), ("", ""), ("", ""), ("", "Heading"), ("", "shadowed"),
+        ("Named", ""), ("", "framed"), ("", ""), ("", "island"),
+    ]  # fmt: skip
+    numbered = [x for x in visit.seen.lines if x.number]
+    assert len(numbered) == 10, "what is in one has no number for being edited"
+    inner = {x.text or x.name: x.role for x in visit.seen.lines}
+    assert inner["one"] == inner["two"] == "paragraph" and inner["three"] == "listitem"
+    assert inner["fixed"] == "text"
+    for old in ("plain bold text", "Heading", "shadowed", "framed", "island"):
+        visit.do("fill", ref=field(visit, old), text=f"new {old}")
+        assert ("", f"new {old}") in editors(visit)
+    number = field(visit, "new Heading")
+    visit.do("click", ref=number)
+    visit.do("press", key="End")
+    visit.do("press", key="!", ref=number)
+    assert field(visit, "new Heading!") == number
+    [around, _] = [x.number for x in visit.seen.lines if x.role == "textbox"][-2:]
+    visit.click("Shut")
+    assert around not in [x.number for x in visit.seen.lines] and field(visit, "new island")
+    assert "there is no" in visit.attempt("fill", ref=around, text="more")
+
+
 def test_a_page_that_builds_itself(visit: Visitor) -> None:
     visit.do("goto", url="/spa")
     assert "at /spa/a" in visit.click("A", "link") and visit.seen.url.endswith("/spa/a")

@@ -163,6 +163,24 @@ def test_state_that_is_another_every_time_is_refused() -> None:
     env.close()
 
 
+def test_what_was_edited_in_place_comes_back(visit: Visitor) -> None:
+    """What the tree does not show of it, too: the form of a text, and the place of the caret."""
+    visit.do("goto", url="/bold")
+    visit.do("click", ref=visit.number("", "textbox"))
+    visit.do("press", key="Home")
+    visit.do("press", key="Shift+End")
+    visit.do("press", key="Control+b")
+    visit.do("press", key="ArrowRight")
+    visit.do("press", key="ArrowLeft")
+    expected, kept = visit.do("read"), visit.env.snapshot()
+    for _ in range(2):
+        visit.do("goto", url="/second")
+        visit.env.rollback(kept)
+        assert visit.do("read") == expected
+        visit.do("press", key="k")
+        assert '"<b>workd</b>"' in visit.click("Show")
+
+
 def test_an_upload_is_played_again(visit: Visitor) -> None:
     visit.do("goto", url="/form")
     visit.do("fill", ref=visit.number("Paper", "button"), text="kept text")
