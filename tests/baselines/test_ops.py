@@ -67,7 +67,7 @@ def test_a_run_survives_its_environments(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(troubled, "kind", kind)
-    args = small(group=6, tasks=2, step_deadline=0.4, updates=1, shown=1, teacher="oracle")
+    args = small(group=6, tasks=2, step_deadline=1.5, updates=1, shown=1, teacher="oracle")
     with Run(args, tmp_path) as run:
         kept, values = run.play(1)
         run.learn(kept)

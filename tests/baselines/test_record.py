@@ -117,7 +117,7 @@ class Slow(TokenPolicy):
 def test_a_turn_played_for_want_of_time_carries_no_tokens(model: Transformer) -> None:
     policy = Slow(model, Chars())
     policy.begin(3)
-    trajectory = _episode(policy, episode_deadline=0.5)
+    trajectory = _episode(policy, episode_deadline=2.0)
     assert trajectory.end_reason == "deadline" and trajectory.valid
     made = policy.record(trajectory)
     assert len(made.rewards) == len(trajectory.turns) == 2

@@ -325,7 +325,7 @@ def test_the_portable_form(env: SQL, tmp_path: Any) -> None:
 
 def play(backend: str, policy: Policy, tasks: list[Task]) -> list[float]:
     """The rewards of some tasks."""
-    with SQL(backend=backend, query_seconds=0.4) as env:
+    with SQL(backend=backend, query_seconds=1.0) as env:
         played = rollout(env, policy, tasks, seed=1, progress=False)
     assert all(one.valid for one in played), [one.error for one in played if not one.valid]
     return [one.reward for one in played]
@@ -438,7 +438,7 @@ def test_the_spec_survives_json(backend: str) -> None:
 
 
 LEVELS = range(6)
-QUICKLY: dict[str, Any] = {"query_seconds": 0.2}
+QUICKLY: dict[str, Any] = {"query_seconds": 0.5}
 
 
 @pytest.mark.soak(len(LEVELS))

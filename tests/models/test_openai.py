@@ -163,7 +163,7 @@ def test_a_call_without_a_name_and_one_with_a_strange_id() -> None:
 def test_what_may_pass_is_tried_again(first: Say) -> None:
     with (
         ChatServer(in_turn(first, completion("yes"))) as server,
-        OpenAIPolicy("m", server.url, timeout=1.0) as policy,
+        OpenAIPolicy("m", server.url, timeout=2.0) as policy,
     ):
         policy._answered = True  # a server that has answered before
         assert ask(policy).text == "yes"

@@ -13,8 +13,7 @@ from tests.sandbox import engine
 ALL = ("namespace", "landlock", "docker", "subprocess")
 ISOLATED = ("namespace", "landlock", "docker")
 Make = Callable[..., Sandbox]
-NOT_ON_DOCKER = {
-    # what they look at is elsewhere there: test_docker.py looks
+ELSEWHERE_ON_DOCKER = {
     "test_host_that_is_ended_leaves_nothing",
     "test_killed_servants_take_everything_with_them",
     "test_close_leaves_the_zygote_and_nothing_else",
@@ -25,7 +24,9 @@ NOT_ON_DOCKER = {
     "test_langbot_69_nsjail_196_a_cgroup_that_cannot_be_written_is_no_cgroup",
     "test_skyrl_1194_ctrl_c_leaves_no_sandbox",
     "test_folders_are_seen_read_only",
-    # slow, and about what is the same code as in landlock
+}
+"""What they look at is in other places there: test_docker.py looks."""
+SLOW_ON_DOCKER = {
     "test_chain_of_5000_folders_neither_breaks_nor_stalls",
     "test_a_hundred_nested_snapshots",
     "test_isolate_72_84_158_cpu_time_is_a_calls_own",
@@ -35,18 +36,28 @@ NOT_ON_DOCKER = {
     "test_llm_sandbox_147_every_limit_makes_the_difference",
     "test_300_random_operations",
 }
+"""About what is the same code as in landlock: with the soaks."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what is not for docker."""
-    items[:] = [item for item in items if not is_left_out(item)]
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not for docker, and what is slow there but for `--full`."""
+    slow = [item for item in items if is_on_docker(item, SLOW_ON_DOCKER)]
+    for item in slow:
+        item.add_marker(pytest.mark.soak)
+    left_out = [] if config.getoption("full") else slow
+    items[:] = [
+        item
+        for item in items
+        if item not in left_out and not is_on_docker(item, ELSEWHERE_ON_DOCKER)
+    ]
 
 
-def is_left_out(item: pytest.Item) -> bool:
-    """Whether a test is one of NOT_ON_DOCKER, with docker for its backend."""
+def is_on_docker(item: pytest.Item, names: set[str]) -> bool:
+    """Whether a test is one of these, with docker for its backend."""
     call = getattr(item, "callspec", None)
     backends = {call.params.get("backend"), call.params.get("isolated")} if call else set()
-    return "docker" in backends and getattr(item, "originalname", "") in NOT_ON_DOCKER
+    return "docker" in backends and getattr(item, "originalname", "") in names
 
 
 def works(name: str) -> str:

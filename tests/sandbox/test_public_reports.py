@@ -71,14 +71,14 @@ def test_inspect_836_output_does_not_fill_the_host(box: Sandbox) -> None:
 
 def test_inspect_1979_4108_a_timeout_shows_what_came_before(box: Sandbox) -> None:
     for result in (
-        box.exec("echo partial; echo why >&2; sleep 60", seconds=0.5),
+        box.exec("echo partial; echo why >&2; sleep 60", seconds=1.0),
         box.run_python(
             "import sys, time\nprint('partial')\nprint('why', file=sys.stderr)\ntime.sleep(60)",
-            seconds=0.5,
+            seconds=1.0,
         ),
     ):
         assert (result.ended, result.stderr) == ("timeout", "why\n")
-    assert box.exec("echo partial; sleep 60", seconds=0.5).stdout == "partial\n"
+    assert box.exec("echo partial; sleep 60", seconds=1.0).stdout == "partial\n"
 
 
 def test_qwed_338_floods_fill_no_disk_and_processes_are_limited(backend: str, make: Make) -> None:
