@@ -5,9 +5,10 @@
 ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE}
 WORKDIR /agent-envs
-COPY . .
 ARG PACKAGES="openenv==0.10.* uvicorn"
-RUN python3 -m pip install --no-cache-dir --editable ".[sql]" ${PACKAGES} && useradd --uid 1000 server
+RUN python3 -m pip install --no-cache-dir ${PACKAGES} && useradd --uid 1000 server
+COPY . .
+RUN python3 -m pip install --no-cache-dir --editable ".[sql]"
 USER server
 EXPOSE 8000
 ENTRYPOINT ["python3", "-m", "agent_envs.adapters.openenv", "--host", "0.0.0.0"]
