@@ -60,6 +60,22 @@ def test_folder_is_no_package_of_its_own(name: str) -> None:
     )
 
 
+def test_what_compose_starts_is_closed_and_its_files_are_there() -> None:
+    docker = ROOT / "docker"
+    text = (docker / "compose.yaml").read_text()
+    parts = re.split(r"^  (\w+):\n", text.partition("\nservices:\n")[2], flags=re.MULTILINE)
+    services = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert services.keys() == {"postgresql", "served"}
+    for name, service in services.items():
+        assert "\n    security_opt: [no-new-privileges]\n" in service, name
+        assert re.findall(r'ports: \["(.*?):\d+:\d+"\]', service) == ["127.0.0.1"], name
+        assert "\n    healthcheck:\n" in service, f"up --wait would not wait for {name}"
+    bound = re.findall(r'volumes: \["\./(.*?):', text)
+    built = re.findall(r"dockerfile: docker/(\S+)", text)
+    assert (bound, built) == (["postgresql.sql"], ["server.Dockerfile"])
+    assert all((docker / name).is_file() for name in bound + built)
+
+
 def test_every_env_folder_is_discovered() -> None:
     package = pkgutil.iter_modules([str(ROOT / "agent_envs" / "envs")])
     assert {module.name for module in package} == env_folders(), "a folder lacks its __init__.py"

@@ -95,6 +95,23 @@ def test_a_server_on_which_a_role_could_go_elsewhere_is_refused(foreign: Cluster
     assert wait(lambda: not names(foreign) - before), f"a refusal leaves {left}"
 
 
+def test_what_compose_runs_on_its_server_is_all_that_is_asked() -> None:
+    one = Cluster()
+    try:
+        with admin(one) as connection:
+            connection.execute("CREATE ROLE agent SUPERUSER LOGIN PASSWORD 'agent'")
+            connection.execute("CREATE DATABASE agent OWNER agent")
+            with pytest.raises(BackendUnavailable, match='DATABASE "agent" FROM PUBLIC'):
+                SQL(backend="postgresql", url=url(one, "agent", "agent"))
+            connection.execute((ROOT / "docker" / "postgresql.sql").read_bytes())
+        env = SQL(backend="postgresql", url=url(one, "agent", "agent"))
+        env.reset(seed=1, options={"task": TASK})
+        env.close()
+    finally:
+        close_servers()
+        one.stop()
+
+
 def test_a_user_who_may_not_make_databases_is_told(foreign: Cluster) -> None:
     allow(foreign)
     with pytest.raises(BackendUnavailable, match='ALTER ROLE "nobody" CREATEDB CREATEROLE'):
