@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs import ToolCall
-from agent_envs.envs.browser.program import find
 from agent_envs.envs.browser.engine import close_browsers, engine
 from agent_envs.envs.browser.env import BrowserEnv
 from agent_envs.envs.browser.front import SECRET
+from agent_envs.envs.browser.program import find
 from agent_envs.envs.browser.reading import read
 from agent_envs.envs.browser.session import Session
 from tests.benchmarks.programs import ROOT, SCRATCH, Program, interpreter
