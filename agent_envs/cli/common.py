@@ -15,7 +15,7 @@ import agent_envs
 from agent_envs.env import ToolEnv
 from agent_envs.errors import near
 from agent_envs.fault import FaultModel, FaultRate
-from agent_envs.plain import to_plain
+from agent_envs.plain import parse_json, to_plain
 from agent_envs.protocol import PROTOCOLS
 from agent_envs.turns import Move, ToolCall
 
@@ -49,13 +49,24 @@ def add_env_options(parser: argparse.ArgumentParser, split: str) -> None:
     parser.add_argument(
         "--max-turns", type=int, help=f"turns after which an episode is truncated {own}"
     )
+    parser.add_argument(
+        "--make",
+        type=json_object,
+        default={},
+        metavar="JSON",
+        help='other arguments of make, such as \'{"backend": "landlock"}\'; they are kept with '
+        "what is played, passwords too",
+    )
 
 
 def env_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What was given of `add_env_options`, as arguments of `make`."""
+    """What was given of `add_env_options`, as arguments of `make`. Raises Usage for one that was
+    given in the wrong place."""
     names = ("split", "level", "fault_rate", "protocol", "max_turns")
+    if twice := [name for name in names if name in arguments.make]:
+        raise Usage(f"--make: {twice[0]} has an option of its own, --{twice[0].replace('_', '-')}")
     given = {name: getattr(arguments, name) for name in names}
-    return {name: value for name, value in given.items() if value is not None}
+    return {**arguments.make, **{name: x for name, x in given.items() if x is not None}}
 
 
 def make(env_id: str, **options: Any) -> ToolEnv:
@@ -126,6 +137,17 @@ def fault_rate(text: str) -> FaultRate:
         raise argparse.ArgumentTypeError(
             f"{text!r} ({error}); write 0.3, or wrong=0.2,timeout=0.1"
         ) from None
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """An argparse type: a JSON object."""
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r:.80} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text!r:.80} is no JSON object")
+    return value
 
 
 def at_least(least: int) -> Any:

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     split, *more = splits = [part.strip() for part in arguments.split.split(",")]
     options = {**env_options(arguments), "split": split}
     if is_native(arguments):
-        options["tool_docs"] = False
+        options.setdefault("tool_docs", False)
     with make(arguments.id, **options) as env, ExitStack() as stack:
         players = players_for(arguments, env)
         for player in players:

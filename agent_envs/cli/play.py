@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play until the end of input or `:quit`."""
-    env = make(arguments.id, **env_options(arguments), tool_docs=False)
+    env = make(arguments.id, **{"tool_docs": False, **env_options(arguments)})
     say = note if arguments.json else print
     with suppress(ImportError):
         importlib.import_module("readline")  # gives input() line editing

@@ -12,11 +12,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from agent_envs.cli.common import Failed, Usage, at_least, load
+from agent_envs.cli.common import Failed, Usage, at_least, json_object, load
 from agent_envs.cli.plan import POLICIES, Player, make_players
 from agent_envs.env import ToolEnv
 from agent_envs.models import OpenAIPolicy
-from agent_envs.plain import parse_json
 from agent_envs.policy import Policy, check_policy
 
 OTHERS = "openai:MODEL, python:MODULE:FUNCTION[=TEXT]"
@@ -76,17 +75,6 @@ def amount(text: str) -> float:
         value = -1.0
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r:.80} is no number from 0 up")
-    return value
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """An argparse type: a JSON object."""
-    try:
-        value = parse_json(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r:.80} is no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text!r:.80} is no JSON object")
     return value
 
 

@@ -394,3 +394,29 @@ def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
     assert 0 <= len(by_id(file.parent)) - told["episodes"] <= 1
     assert f"stopped after {told['episodes']} of 1000000 episodes" in err and "--resume" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('{"max_calls": 0, "protocol": "hermes"}', "--protocol"),
+        ('{"max_cals": 0}', "max_cals"),
+        ("[1]", "no JSON object"),
+    ],
+)
+def test_other_arguments_of_make_that_are_none(given: str, said: str, cli: Any) -> None:
+    ran = cli(*SUMS, "--make", given)
+    assert ran.code == 2 and said in ran.err
+
+
+def test_other_arguments_of_make_stay_with_the_results(cli: Any, tmp_path: Path) -> None:
+    command = (*SUMS, "--policy", "oracle", "--episodes", "20", "--out", str(tmp_path))
+    ran = cli(*command, "--make", '{"max_calls": 0}', "--json")
+    assert ran.code == 0
+    told = json.loads(ran.out)
+    assert told["arguments"]["max_calls"] == 0
+    played = list(read_trajectories(tmp_path / "trajectories.jsonl"))
+    results = [result for t in played for turn in t.turns for _, result in turn.info["calls"]]
+    assert results and all(result.error for result in results), "no env lets a call through"
+    ran = cli(*command, "--make", '{"max_calls": 9}', "--resume")
+    assert ran.code == 2 and "max_calls" in ran.err
