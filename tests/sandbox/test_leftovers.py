@@ -21,6 +21,7 @@ from tests.sandbox.leftovers import (
     NONE_LEFT,
     alive,
     descendants,
+    descriptors,
     left_since,
     traces,
     wait_until,
@@ -104,7 +105,7 @@ def parent(pid: int) -> int:
 
 def test_close_leaves_the_zygote_and_nothing_else(backend: str, make: Make) -> None:
     make(backend).close()
-    before, descriptors = traces(os.getpid()), set(os.listdir("/proc/self/fd"))
+    before, opened = traces(os.getpid()), descriptors()
     boxes = [make(backend) for _ in range(3)]
     for box in boxes:
         box.run_python("import os\nif os.fork() == 0: os.setsid()")
@@ -115,7 +116,7 @@ def test_close_leaves_the_zygote_and_nothing_else(backend: str, make: Make) -> N
     for box in boxes:
         box.close()
     assert left_since(before) == NONE_LEFT
-    assert set(os.listdir("/proc/self/fd")) == descriptors
+    assert descriptors() == opened
 
 
 def test_zygotes_can_be_closed_and_start_again(backend: str, make: Make) -> None:

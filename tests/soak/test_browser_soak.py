@@ -24,7 +24,7 @@ from agent_envs.rollout import rollout
 from tests.envs.browser_walk import check_detours, stroll
 from tests.envs.browser_zoo import Visitor, Zoo
 from tests.envs.test_browser_robust import kill, processes
-from tests.sandbox.leftovers import alive, descendants, wait_until
+from tests.sandbox.leftovers import alive, descendants, descriptors, wait_until
 
 ROOT = Path(__file__).parents[2]
 LONG: dict[str, Any] = {"max_turns": 10**6, "max_calls": 10**6}
@@ -71,14 +71,14 @@ def test_episodes_leave_nothing_and_memory_is_flat(rounds: int) -> None:
         episode(env, seed)
     env.reset(seed=0)
     gc.collect()
-    descriptors, memory = len(os.listdir("/proc/self/fd")), resident({os.getpid()})
+    opened, memory = len(descriptors()), resident({os.getpid()})
     pids = len(descendants(os.getpid()))
     for seed in range(rounds):
         episode(env, 1000 + seed)
     env.close()
     gc.collect()
     assert wait_until(lambda: contexts() <= max(others, 0))
-    assert wait_until(lambda: len(os.listdir("/proc/self/fd")) <= descriptors + 2)
+    assert wait_until(lambda: len(descriptors()) <= opened + 2)
     assert wait_until(lambda: len(descendants(os.getpid())) <= pids)
     grown = resident({os.getpid()}) - memory
     assert grown < 30 * MEGABYTE, f"{grown / MEGABYTE:.1f} MB more after {rounds} episodes"

@@ -21,7 +21,7 @@ from agent_envs.sandbox import Limits, close_zygotes, probe
 from agent_envs.task import Task
 from agent_envs.turns import ToolCall
 from agent_envs.verifiers.unit_tests import close_kept
-from tests.sandbox.leftovers import NONE_LEFT, left_since, of_sandboxes, traces
+from tests.sandbox.leftovers import NONE_LEFT, descriptors, left_since, of_sandboxes, traces
 
 MEGABYTE = 1 << 20
 QUICK = Limits(seconds=0.5, cpu_seconds=2)
@@ -127,8 +127,7 @@ def ten_rounds(first: int, rounds: int, monkeypatch: pytest.MonkeyPatch) -> "Mar
                 episode(env, 2 * n)
                 episode(env, 2 * n + 1)
     gc.collect()
-    descriptors = len(os.listdir("/proc/self/fd"))
-    return Mark(resident(os.getpid()), descriptors, len(of_sandboxes(os.getpid())))
+    return Mark(resident(os.getpid()), len(descriptors()), len(of_sandboxes(os.getpid())))
 
 
 class Mark(NamedTuple):

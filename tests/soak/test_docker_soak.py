@@ -1,6 +1,5 @@
 """A thousand episodes in containers: no container, volume, network or image layer is left."""
 
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from agent_envs.sandbox.docker.commit import commit
 from agent_envs.sandbox.docker.engine import engine
 from tests.sandbox.conftest import works
 from tests.sandbox.engine import end_engine, running
-from tests.sandbox.leftovers import wait_until
+from tests.sandbox.leftovers import descriptors, wait_until
 
 SMALL = Limits(workspace=8 << 20, entries=500, total_memory=256 << 20)
 RENEWED = 100
@@ -64,7 +63,7 @@ def episode(name: str, n: int) -> None:
 
 @pytest.mark.soak(1000)
 def test_a_thousand_episodes_leave_nothing(docker: str, rounds: int) -> None:
-    before, descriptors = held(), len(os.listdir("/proc/self/fd"))
+    before, opened = held(), len(descriptors())
     mounts = mounts_of_engine()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -74,7 +73,7 @@ def test_a_thousand_episodes_leave_nothing(docker: str, rounds: int) -> None:
                 close_zygotes()
     close_zygotes()
     assert wait_until(lambda: held() == before), (before, held())
-    assert len(os.listdir("/proc/self/fd")) <= descriptors
+    assert len(descriptors()) <= opened
     assert mounts_of_engine() <= mounts
 
 

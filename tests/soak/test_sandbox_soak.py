@@ -21,6 +21,7 @@ from tests.sandbox.leftovers import (
     NONE_LEFT,
     alive,
     descendants,
+    descriptors,
     left_since,
     of_sandboxes,
     traces,
@@ -77,14 +78,14 @@ def test_sessions_leave_nothing_and_memory_is_flat(backend: str, rounds: int) ->
     for n in range(warm):
         episode(backend, n)
     gc.collect()
-    before, descriptors = traces(os.getpid()), len(os.listdir("/proc/self/fd"))
+    before, opened = traces(os.getpid()), len(descriptors())
     zygotes = of_sandboxes(os.getpid())
     memory = resident(os.getpid()) + sum(map(resident, zygotes))
     for n in range(rounds - warm):
         episode(backend, n)
     gc.collect()
     assert left_since(before) == NONE_LEFT
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(descriptors()) == opened
     grown = resident(os.getpid()) + sum(map(resident, zygotes)) - memory
     assert grown < 8 * MEGABYTE, f"{grown} bytes more"
     close_zygotes()

@@ -19,7 +19,7 @@ from agent_envs.envs.sql.server import close_servers, server
 from agent_envs.envs.sql.tasks import SQLTasks
 from agent_envs.sandbox import close_zygotes, probe_all
 from agent_envs.turns import ToolCall
-from tests.sandbox.leftovers import of_sandboxes, traces, wait_until
+from tests.sandbox.leftovers import descriptors, of_sandboxes, traces, wait_until
 
 pytestmark = pytest.mark.skipif(
     not any(report.works for report in probe_all() if report.backend in ("namespace", "landlock")),
@@ -93,7 +93,7 @@ def test_sqlite_episodes_leave_nothing(rounds: int) -> None:
     for n in range(warm):
         episode(env, n)
     gc.collect()
-    descriptors, memory = len(os.listdir("/proc/self/fd")), resident({os.getpid()})
+    opened, memory = len(descriptors()), resident({os.getpid()})
     for n in range(warm, rounds):
         if n % 100 == 0:
             env.close()
@@ -101,7 +101,7 @@ def test_sqlite_episodes_leave_nothing(rounds: int) -> None:
         episode(env, n)
     env.close()
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= descriptors
+    assert len(descriptors()) <= opened
     assert resident({os.getpid()}) - memory < 48 * MEGABYTE
     boxes.kept.close()
     close_zygotes()
