@@ -27,7 +27,8 @@ _FRAME_EVENTS = {
 
 _PREPARE = """role => {
   const own = `[role="${role}"]`, does = 'a[href],button,input,select,textarea,summary';
-  const edited = e => e.isContentEditable && (e.localName == 'body' ||
+  const may = e => e.hasAttribute('contenteditable') || e.ownerDocument.designMode == 'on';
+  const edited = e => may(e) && e.isContentEditable && (e.localName == 'body' ||
     !(e.parentElement && e.parentElement.isContentEditable));
   let editors = 0, changes = 0;
   const walk = root => {
