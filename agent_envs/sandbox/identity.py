@@ -1,13 +1,17 @@
-"""Which uid model code runs under when the host is root: one that nobody else has."""
+"""Which uid model code runs under when the host is root, one that nobody else has; and who it is
+that connects."""
 
 import functools
 import os
+import socket
+import struct
 import threading
 from pathlib import Path
 
 RANGE, SMALL_RANGE = range(0x70000000, 0x7FFFFFFF), range(61184, 65520)
 """Uids that no distribution gives out; and, where few are mapped, those of passing services."""
 PER_PROCESS = 1024
+PEER = struct.Struct("3i")
 
 _lock = threading.Lock()
 _taken: set[int] = set()
@@ -46,6 +50,12 @@ def is_mapped(uids: range) -> bool:
         if first <= uids[0] and uids[-1] < first + count:
             return True
     return False
+
+
+def peer(sock: socket.socket) -> int:
+    """The pid of who connected, by the kernel's word."""
+    pid, _, _ = PEER.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))
+    return int(pid)
 
 
 def _forget_taken() -> None:

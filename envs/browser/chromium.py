@@ -24,8 +24,7 @@ from agent_envs.envs.browser.front import Front
 from agent_envs.envs.browser.program import find, find_bubblewrap, switches
 from agent_envs.errors import BackendUnavailable
 from agent_envs.sandbox.cgroup import new_group
-from agent_envs.sandbox.docker.container import peer
-from agent_envs.sandbox.identity import give_back, take_uid
+from agent_envs.sandbox.identity import give_back, peer, take_uid
 
 logger = logging.getLogger("agent_envs")
 

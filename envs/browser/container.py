@@ -24,9 +24,9 @@ from typing import Any
 
 from agent_envs.envs.browser import memory
 from agent_envs.errors import BackendUnavailable
-from agent_envs.sandbox.docker.container import ContainerLimits, connected, meeting_place, peer
+from agent_envs.sandbox.docker.container import ContainerLimits, connected, meeting_place
 from agent_envs.sandbox.docker.engine import HOST_LABEL, engine, remove, sweep, this_host
-from agent_envs.sandbox.identity import SMALL_RANGE
+from agent_envs.sandbox.identity import SMALL_RANGE, peer
 
 IMAGE = "agent-envs/browser"
 """Unless AGENT_ENVS_BROWSER_IMAGE names another: sh, socat and chromium-headless-shell are used."""

@@ -8,7 +8,6 @@ import secrets
 import select
 import shutil
 import socket
-import struct
 import tempfile
 import time
 from collections.abc import Iterator
@@ -28,7 +27,7 @@ from agent_envs.sandbox.docker.engine import (
     this_host,
 )
 from agent_envs.sandbox.docker.image import InImage, look_into
-from agent_envs.sandbox.identity import SMALL_RANGE
+from agent_envs.sandbox.identity import SMALL_RANGE, peer
 from agent_envs.sandbox.inner.numbers import MACHINE
 from agent_envs.sandbox.inner.seccomp import DENIED, NAMESPACE_FLAGS
 from agent_envs.sandbox.interpreter import Inside
@@ -45,7 +44,6 @@ X86_64 = ["SCMP_ARCH_X86_64", "SCMP_ARCH_X32"]
 """x32 is left to model code's filter, which says ENOSYS: this one could only kill."""
 SHARES = 16 << 10
 """Sixteen times a process's: there are many sessions in one container."""
-PEER = struct.Struct("3i")
 
 
 @dataclass(frozen=True)
@@ -205,12 +203,6 @@ def is_init_of(container: Any, pid: int) -> bool:
     """Whether a peer is a container's first process. One of another pid namespace is 0 here."""
     container.reload()
     return pid in (0, container.attrs["State"]["Pid"])
-
-
-def peer(sock: socket.socket) -> int:
-    """The pid of who connected."""
-    pid, _, _ = PEER.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))
-    return int(pid)
 
 
 def is_running(container: Any) -> bool:
