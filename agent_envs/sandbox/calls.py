@@ -41,13 +41,15 @@ class Calls:
         backend: str,
         interpreter: str | None,
         packages: tuple[str, ...],
+        modules: tuple[tuple[str, str], ...],
         limits: Limits,
         strict: bool,
     ) -> None:
         self.limits = limits
-        self._backend, self._inside, self._capabilities = pick(
+        self._backend, inside, self._capabilities = pick(
             backend, interpreter, packages, strict=strict
         )
+        self._inside = replace(inside, modules=modules)
         warn_once(self._capabilities)
         self._lock = threading.RLock()
         self._closed = False
@@ -146,9 +148,9 @@ class Calls:
         """Everything in the workspace, by name. Raises SandboxFileError at the walk's limits."""
         room = self.limits.entries * BYTES_OF_A_NAME
         with self._lock, Payload(room=room) as payload:
-            self._ask_for_file("list", payload)
+            size = int(self._ask_for_file("list", payload)["size"])
             try:
-                found = json.loads(payload.read(room).rstrip(b"\0"))
+                found = json.loads(payload.read(size))
             except ValueError:
                 raise SandboxFileError("the names of its files are too long for a list") from None
         return sorted((FileEntry(*entry) for entry in found), key=lambda entry: entry.path)

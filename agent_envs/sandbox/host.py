@@ -39,6 +39,7 @@ class Zygote:
             "read": inside.read,
             "path": inside.path,
             "warm": inside.warm,
+            "modules": dict(inside.modules),
         }
         place = find_place()
         fds = [os.pidfd_open(os.getpid())]

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_envs.errors import BackendUnavailable
@@ -40,6 +40,8 @@ class Inside:
     """At the end of `sys.path`, as site-packages are."""
     warm: tuple[str, ...]
     """Modules that the zygote imports before the first session."""
+    modules: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+    """Names and sources of modules that it makes then."""
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """`Sandbox`: an interpreter and a workspace for untrusted code, that can be rolled back."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_envs.errors import SnapshotUnsupported
@@ -25,8 +25,10 @@ class Sandbox(Calls):
     `backend`: "auto" is the strongest that this machine can do. `interpreter`: a Python that
     everybody may read; by default this one, or else the system's. `packages`: names of installed
     packages, which come with what they require, or folders for `sys.path`; seen read-only.
-    `strict` refuses a backend that does not enforce every limit. Of at most `max_snapshots` frozen
-    copies the least recently used is dropped first, to be brought back by replay; `dropped` counts.
+    `modules`: sources by name, in the order in which they need each other; run once for all
+    sandboxes that have the same, outside their walls, so they must be your own. `strict` refuses a
+    backend that does not enforce every limit. Of at most `max_snapshots` frozen copies the least
+    recently used is dropped first, to be brought back by replay; `dropped` counts.
 
     Raises BackendUnavailable, saying what to do, when there is no such sandbox on this machine, and
     ValueError for an argument that cannot be.
@@ -38,17 +40,19 @@ class Sandbox(Calls):
         *,
         interpreter: str | None = None,
         packages: Sequence[str] = (),
+        modules: Mapping[str, str] = {},
         limits: Limits | None = None,
         strict: bool = False,
         max_snapshots: int = 128,
     ) -> None:
-        check_given(interpreter, packages, limits, strict, max_snapshots)
+        check_given(interpreter, packages, modules, limits, strict, max_snapshots)
         limits = limits or Limits()
         self.max_snapshots = max_snapshots
         self.dropped = 0
         self._arguments: dict[str, Any] = {
             "interpreter": interpreter,
             "packages": tuple(packages),
+            "modules": dict(modules),
             "limits": limits,
             "strict": strict,
             "max_snapshots": max_snapshots,
@@ -59,7 +63,8 @@ class Sandbox(Calls):
         self._copies: dict[int, int] = {}  # least recently used first: id -> the session's number
         self._files: dict[int, str] = {}  # of snapshots whose copies have gone: a hash
         self._to_thaw: list[int] = []
-        super().__init__(backend, interpreter, tuple(packages), limits, strict)
+        sources = tuple(modules.items())
+        super().__init__(backend, interpreter, tuple(packages), sources, limits, strict)
 
     def snapshot(self) -> SandboxSnapshot:
         """A handle to the interpreter and the files as they are. Raises SnapshotUnsupported,

@@ -1,12 +1,16 @@
 """What a sandbox is asked for: limits, an interpreter, packages."""
 
-from collections.abc import Collection
+import functools
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from agent_envs.errors import seconds_of, whole
 
 MEGABYTE = 1 << 20
+LARGEST_MODULES = 150_000
+"""Bytes of all sources together, as JSON."""
 BYTES = frozenset({"memory", "total_memory", "output", "workspace", "snapshot_files"})
 """The limits that are counted in bytes."""
 
@@ -58,7 +62,7 @@ class Limits:
 
 
 def check_given(
-    interpreter: Any, packages: Any, limits: Any, strict: Any, max_snapshots: Any
+    interpreter: Any, packages: Any, modules: Any, limits: Any, strict: Any, max_snapshots: Any
 ) -> None:
     """Raise ValueError for an argument of `Sandbox` that cannot be, saying what can."""
     if interpreter is not None and not isinstance(interpreter, str):
@@ -68,8 +72,34 @@ def check_given(
     for one in packages:
         if not isinstance(one, str) or not one:
             raise ValueError(f"packages: {one!r} in it; each is a name or a folder, as text")
+    _check_modules(modules)
     if not isinstance(limits, Limits | None):
         raise ValueError(f"limits={limits!r}: Limits(seconds=..., memory=...), or None")
     if strict not in (True, False):
         raise ValueError(f"strict={strict!r}: True or False")
     whole("max_snapshots", max_snapshots, 0)
+
+
+def _check_modules(modules: Any) -> None:
+    if not isinstance(modules, Mapping):
+        raise ValueError(f"modules={modules!r}: sources by name, such as {{'mine': 'x = 1'}}")
+    for name, source in modules.items():
+        if not (isinstance(name, str) and all(map(str.isidentifier, name.split(".")))):
+            raise ValueError(f"modules: {name!r} in it is no name of a module")
+        if not isinstance(source, str):
+            raise ValueError(f"modules: {name!r} is {type(source).__name__}, and not its source")
+    _check_sources(tuple(modules.items()))
+
+
+@functools.lru_cache(32)
+def _check_sources(sources: tuple[tuple[str, str], ...]) -> None:
+    """What takes time: once for all sandboxes that have the same."""
+    for name, source in sources:
+        try:
+            compile(source, name, "exec")
+        except (SyntaxError, ValueError) as error:
+            raise ValueError(f"modules: {name!r} does not compile: {error}") from None
+    if len(json.dumps(sources)) > LARGEST_MODULES:
+        raise ValueError(
+            f"modules: over {LARGEST_MODULES} bytes; put them in a folder and name it in packages"
+        )

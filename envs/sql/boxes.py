@@ -5,7 +5,6 @@ import threading
 from functools import cache
 from pathlib import Path
 
-from agent_envs.envs.sql import inside
 from agent_envs.errors import BackendUnavailable, SnapshotUnsupported
 from agent_envs.sandbox import Limits, Sandbox, SandboxClosed, SandboxSnapshot
 
@@ -16,7 +15,9 @@ WALL_TO_CPU = 10
 """A busy machine must not change a verdict: the clock may show that many times a limit."""
 MOST_KEPT = 32
 """Sandboxes that wait for their next use."""
-PARENTS = ("agent_envs", "agent_envs.envs", "agent_envs.envs.sql")
+PACKAGE = "agent_envs.envs.sql"
+IMPORT = f"from {PACKAGE} import inside"
+"""What a cell that uses it begins with."""
 
 
 def limits(size: int, seconds: float) -> Limits:
@@ -33,23 +34,11 @@ def limits(size: int, seconds: float) -> Limits:
 
 
 @cache
-def installing() -> str:
-    """Code that makes `inside` importable in a sandbox."""
-    names = ("agent_envs.envs.sql.catalogue", inside.__name__)
-    sources = {name: _source(name) for name in names}
-    return f"""import sys, types
-for name in {PARENTS}: sys.modules[name] = types.ModuleType(name)
-for name, source in {sources!r}.items():
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(source, name, "exec"), vars(module))
-    setattr(sys.modules["agent_envs.envs.sql"], name.rpartition(".")[2], module)
-inside = module
-"""
-
-
-def _source(name: str) -> str:
-    file = Path(__file__).with_name(f"{name.rpartition('.')[2]}.py")
-    return file.read_text(encoding="utf-8")
+def modules() -> dict[str, str]:
+    """The sources of what runs in a sandbox, by name."""
+    folder = Path(__file__).parent
+    names = ("catalogue", "inside")
+    return {f"{PACKAGE}.{name}": (folder / f"{name}.py").read_text("utf-8") for name in names}
 
 
 class Box:
@@ -62,11 +51,9 @@ class Box:
     def __init__(self, sandbox: str, seconds: float, size: int) -> None:
         self.key = (sandbox, seconds)
         self.small = size <= MEGABYTE
-        self.sandbox = Sandbox(sandbox, limits=limits(max(size, MEGABYTE), seconds))
+        enough = limits(max(size, MEGABYTE), seconds)
+        self.sandbox = Sandbox(sandbox, limits=enough, modules=modules())
         try:
-            result = self.sandbox.run_python(installing())
-            if not result.ok:
-                raise BackendUnavailable(f"the sandbox for SQLite does not start: {result.text()}")
             self.start = self.sandbox.snapshot()
         except BaseException:
             self.sandbox.close()

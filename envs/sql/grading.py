@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_envs.envs.sql.backend import Done
-from agent_envs.envs.sql.boxes import WALL_TO_CPU, kept
+from agent_envs.envs.sql.boxes import IMPORT, WALL_TO_CPU, kept
 from agent_envs.envs.sql.database import Database
 from agent_envs.envs.sql.statements import split
 from agent_envs.errors import BackendUnavailable
@@ -82,7 +82,7 @@ class SQLiteEngine:
         size = sum(map(len, data))
         box = kept.take(self.sandbox, self.seconds, size)
         sizes = [len(one) for one in data]
-        cell = f"databases = inside.read({FILE!r}, {sizes})\ninside.say({expression})"
+        cell = f"{IMPORT}\ndatabases = inside.read({FILE!r}, {sizes})\ninside.say({expression})"
         try:
             box.sandbox.write_file(FILE, b"".join(data))
             wall = self.seconds * WALL_TO_CPU * len(data) + 5

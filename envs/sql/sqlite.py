@@ -7,7 +7,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
 from agent_envs.envs.sql.backend import Kind, Ran, TableInfo
-from agent_envs.envs.sql.boxes import installing, kept
+from agent_envs.envs.sql.boxes import IMPORT, kept
 from agent_envs.envs.sql.database import Database
 from agent_envs.envs.sql.deciding import Trusted
 from agent_envs.envs.sql.facts import facts_of
@@ -37,16 +37,16 @@ class SQLiteSession:
         self.whole = kept.take(backend.sandbox, backend.seconds, len(database.serialized))
         self.box: Sandbox = self.whole.sandbox
         try:
-            self._begin("")
+            self._begin()
         except BaseException:
             self.box.close()
             raise
 
-    def _begin(self, first: str) -> None:
+    def _begin(self) -> None:
         data = self.database.serialized
         self.box.write_file(FILE, data)
         made = f"inside.Database(*inside.read({FILE!r}, [{len(data)}]), {self.backend.seconds})"
-        result = self.box.run_python(f"{first}db = {made}", seconds=60)
+        result = self.box.run_python(f"{IMPORT}; db = {made}", seconds=60)
         if not result.ok:
             raise BackendUnavailable(f"the sandbox's SQLite does not start: {result.text()[-500:]}")
 
@@ -86,7 +86,7 @@ class SQLiteSession:
     def _is_lost(self, result: ExecResult) -> bool:
         """Whether the process is gone, which only its own SQL can have done; then begin anew."""
         if LOST_INTERPRETER in result.notes or LOST_SESSION in result.notes:
-            self._begin(installing())
+            self._begin()
             return True
         return False
 

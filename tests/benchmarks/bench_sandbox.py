@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from agent_envs.sandbox import Limits, Sandbox, close_zygotes, probe
-from agent_envs.sandbox.inner.zygote import USUAL
+from agent_envs.sandbox.inner.modules import USUAL
 from agent_envs.sandbox.interpreter import FLAGS, choose
 from tests.benchmarks.programs import PEERS, ROOT, SCRATCH, Program, interpreter
 from tests.benchmarks.report import Bench, Log, Result, machine, proportional, timed

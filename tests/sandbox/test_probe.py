@@ -7,6 +7,7 @@ import sys
 import warnings
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -254,6 +255,52 @@ def test_folders_are_seen_read_only(isolated: str, make: Make) -> None:
     finally:
         (folder / "project.py").unlink()
         folder.rmdir()
+
+
+def test_modules_are_there_from_the_start_and_nowhere_else(backend: str, make: Make) -> None:
+    second = "from our.first.values import x\ny = sum(x)"
+    sources = {"our.first.values": "x = [1, 2]", "second": second}
+    box, other = make(backend, modules=sources), make(backend)
+    assert box.run_python("import our.first.values, second\nsecond.y").value == "3"
+    box.run_python("second.y = 4; our.first.values.x.append(3)")
+    with box.fork() as twin:
+        assert twin.run_python("second.y, second.x").value == "(4, [1, 2, 3])"
+    box.replay([])
+    assert box.run_python("from our.first import values\nvalues.x").value == "[1, 2]"
+    assert make(backend, modules=sources).run_python("import second; second.x").value == "[1, 2]"
+    assert "No module named 'second'" in other.run_python("import second").text()
+    box.close()
+    close_zygotes()
+
+
+@pytest.mark.parametrize(
+    ("modules", "said"),
+    [
+        ("x = 1", "modules='x = 1': sources by name"),
+        ({"no name": ""}, "'no name' in it is no name of a module"),
+        ({"mine": b""}, "'mine' is bytes, and not its source"),
+        ({"mine": "x ="}, r"'mine' does not compile: invalid syntax \(mine, line 1\)"),
+        ({"mine": "#" * 150_000}, "over 150000 bytes; put them in a folder"),
+    ],
+    ids=["text", "name", "bytes", "syntax", "long"],
+)
+def test_modules_that_cannot_be_are_refused(modules: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Sandbox(modules=modules)
+
+
+@pytest.mark.parametrize(
+    ("modules", "said"),
+    [
+        ({"json": ""}, "module json: there is one of that name"),
+        ({"mine": "1 / 0"}, "module mine: ZeroDivisionError: division by zero"),
+        ({"mine": "raise SystemExit(3)"}, "module mine: SystemExit: 3"),
+    ],
+    ids=["known", "error", "exit"],
+)
+def test_modules_that_fail_are_named(modules: Any, said: str) -> None:
+    with pytest.raises(BackendUnavailable, match=said):
+        Sandbox(modules=modules)
 
 
 @is_root

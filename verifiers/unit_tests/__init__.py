@@ -27,7 +27,6 @@ package's is ever equal to a plain value.
 Tests have to ask the same each time that they run from the same state: `random` does.
 """
 
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -119,8 +118,11 @@ def _verify(
     clock, stop = clock or Clock(TOTAL_SECONDS), stop or Stop()
     jobs = [Job(task_data, files, t == "hidden", backend, cpu_seconds, clock, stop) for t in asked]
     box = fresh.take(backend, cpu_seconds)
-    with fresh.refilled(backend, cpu_seconds), contextlib.closing(box), stop.watching(box):
-        return [_grade(job, box) for job in jobs]
+    try:
+        with fresh.refilled(backend, cpu_seconds), stop.watching(box):
+            return [_grade(job, box) for job in jobs]
+    finally:
+        fresh.end(box)
 
 
 def _grade(job: Job, box: Box) -> Report:

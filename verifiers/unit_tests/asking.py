@@ -7,6 +7,7 @@ when all that it asks is known.
 
 import ast
 import builtins
+import functools
 import json
 import linecache
 import os
@@ -16,7 +17,8 @@ from typing import Any, NoReturn
 
 from agent_envs.verifiers.unit_tests.codec import Other, no_objects, pack, refuse, unpack, write
 
-HOME = os.getcwd()
+home = functools.cache(os.getcwd)
+"""Where the session began: it is asked for before any test runs."""
 ORDER = ".order"
 TEST = "<test>"
 PENDING = "_Pending"
@@ -95,7 +97,7 @@ def answer(work: Callable[[Any], None], text: str | None = None) -> None:
     The order is a JSON text, or else in its file.
     """
     if text is None:
-        with open(f"{HOME}/{ORDER}", encoding="utf-8") as file:
+        with open(f"{home()}/{ORDER}", encoding="utf-8") as file:
             text = file.read()
     order = json.loads(text)
     reply = os.dup(1)

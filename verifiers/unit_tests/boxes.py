@@ -22,6 +22,8 @@ from agent_envs.sandbox import (
 from agent_envs.verifiers.unit_tests.codec import BYTES
 
 PACKAGE = "agent_envs.verifiers.unit_tests"
+INSIDE = ("codec", "graded", "objects", "asking", "remote", "running")
+IMPORT = f"from {PACKAGE} import {', '.join(INSIDE)}"
 ORDER = ".order"
 SHORT = 30_000
 """Characters of an order that goes with its cell; a longer one goes by a file."""
@@ -77,37 +79,30 @@ def crowding() -> float:
 
 
 class Box:
-    """A sandbox with some of our modules in it; it answers as JSON. Raises BackendUnavailable."""
+    """A sandbox with our modules in it; it answers as JSON. Raises BackendUnavailable."""
 
-    modules: tuple[str, ...]
     answer: str
-    """The function inside that writes the answers."""
+    """The module inside whose `answer` writes the answers."""
     output: int
     """Bytes of an answer."""
 
     def __init__(self, backend: str, cpu_seconds: int) -> None:
         wall = float(cpu_seconds * WALL_TO_CPU)
         limits = Limits(seconds=wall, cpu_seconds=cpu_seconds, output=self.output)
-        self.sandbox = Sandbox(backend, limits=limits)
+        self.sandbox = Sandbox(backend, limits=limits, modules=modules())
         self._at: SandboxSnapshot | None = None  # where it is, if nothing has been run since
         try:
-            self._install()
             self.start = self.keep()
         except BaseException:
             self.close()
             raise
 
-    def _install(self) -> None:
-        """Have the modules there, and nothing else."""
-        result = self.sandbox.run_python(installing(self.modules))
-        if not result.ok:
-            raise BackendUnavailable(f"a sandbox for verification does not start: {result.text()}")
-
     def ask(self, work: str, order: Any, clock: Clock) -> dict[str, Any]:
         """Have a function inside do an order; `broken` says why there is no answer."""
         text = json.dumps(order)
         short = len(text) <= SHORT
-        cell = f"{self.answer}({work}, {text!r})" if short else f"{self.answer}({work})"
+        asked = f"{work}, {text!r}" if short else work
+        cell = f"{self.answer}.answer({asked})"
         result = self.run(cell, None if short else text, clock)
         return {"broken": result} if isinstance(result, str) else read(result)
 
@@ -122,7 +117,7 @@ class Box:
                 self.sandbox.write_file(ORDER, order)
             except SandboxFileError as error:
                 return f"its workspace: {error}"
-        result = self.sandbox.run_python(cell, seconds=seconds)
+        result = self.sandbox.run_python(f"{IMPORT}; {cell}", seconds=seconds)
         clock.note(result)
         return ENDED.get(result.ended, result)
 
@@ -168,16 +163,21 @@ class Box:
 class Graded(Box):
     """For the graded code: used once, so that no code before has touched it."""
 
-    modules = ("codec", "graded", "objects")
-    answer = "graded.answer"
+    answer = "graded"
     output = BYTES + 100_000  # of one value, and what is around it
+
+    def is_ready(self) -> bool:
+        """Never used, so it is at its start as long as it is there."""
+        try:
+            return not self.sandbox.list_files()
+        except (SandboxFileError, SandboxClosed, BackendUnavailable):
+            return False
 
 
 class Tester(Box):
     """For tests: no graded code runs in it, so it is rolled back and used again."""
 
-    modules = ("codec", "asking", "remote", "running")
-    answer = "asking.answer"
+    answer = "asking"
     output = 4_000_000
 
 
@@ -222,16 +222,7 @@ def read(result: ExecResult) -> dict[str, Any]:
 
 
 @cache
-def installing(modules: tuple[str, ...]) -> str:
-    """Code that makes modules of this package importable inside, by their own names."""
-    sources = {f"{PACKAGE}.{name}": _source(name) for name in modules}
-    return f"""import sys, types
-for name, source in {sources!r}.items():
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(source, name, "exec"), vars(module))
-    globals()[name.rpartition(".")[2]] = module
-"""
-
-
-def _source(name: str) -> str:
-    return (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+def modules() -> dict[str, str]:
+    """The sources of what runs inside, by name. The graded code and the tests have the same."""
+    folder = Path(__file__).parent
+    return {f"{PACKAGE}.{name}": (folder / f"{name}.py").read_text("utf-8") for name in INSIDE}

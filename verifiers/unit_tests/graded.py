@@ -7,6 +7,7 @@ An answer is one JSON object with one key: `value`; `raised`, with the name of a
 
 import atexit
 import builtins
+import functools
 import io
 import json
 import os
@@ -18,7 +19,8 @@ from typing import Any
 
 from agent_envs.verifiers.unit_tests.codec import NotPlain, Other, pack, refuse, unpack, write
 
-HOME = os.getcwd()
+home = functools.cache(os.getcwd)
+"""Where the session began: it is asked for before the graded code runs."""
 ORDER = ".order"
 LONGEST_TEXT = 1000
 solution = types.ModuleType("solution")
@@ -41,7 +43,7 @@ def answer(work: Callable[[Any], dict[str, Any]], text: str | None = None) -> No
 
 def read_order() -> str:
     """The order in its file."""
-    with open(f"{HOME}/{ORDER}", encoding="utf-8") as file:
+    with open(f"{home()}/{ORDER}", encoding="utf-8") as file:
         return file.read()
 
 
@@ -55,9 +57,9 @@ def silence() -> None:
 
 def load(order: dict[str, Any]) -> dict[str, Any]:
     """Run the solution's file as a module, and see that it has the entry point."""
-    path = f"{HOME}/{order['module']}"
+    path = f"{home()}/{order['module']}"
     name = os.path.basename(path).removesuffix(".py")
-    sys.path[:0] = dict.fromkeys([os.path.dirname(path), HOME])
+    sys.path[:0] = dict.fromkeys([os.path.dirname(path), home()])
     vars(solution).update(__name__=name, __file__=path)
     sys.modules[name] = solution
     with open(path, "rb") as file:
@@ -112,15 +114,15 @@ def text_of(error: Exception) -> str:
 
 def run_program(path: str) -> None:
     """Run a file as a program, from the file of the order as stdin, to its end as Python has it."""
-    os.dup2(os.open(f"{HOME}/{ORDER}", os.O_RDONLY), 0)
+    os.dup2(os.open(f"{home()}/{ORDER}", os.O_RDONLY), 0)
     sys.stdin = open(0, encoding="utf-8", closefd=False)
     sys.stdout = out = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8")
     sys.argv = [path]
-    sys.path.insert(0, os.path.dirname(f"{HOME}/{path}"))
+    sys.path.insert(0, os.path.dirname(f"{home()}/{path}"))
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__file__ = path
     try:
-        with open(f"{HOME}/{path}", "rb") as file:
+        with open(f"{home()}/{path}", "rb") as file:
             code = compile(file.read(), path, "exec")
         exec(code, vars(main))
     except SystemExit:

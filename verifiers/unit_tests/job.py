@@ -20,6 +20,8 @@ MOST_ANSWERED = 16_000_000
 """Bytes of all answers to one test."""
 FEW = 6
 """How many questions are answered at first: most wrong code fails on those."""
+NOT_MORE = 2
+"""So many others are answered with them: one more run of the tests costs as much."""
 LONGEST_REASON = 1000
 CHARACTERS_SHOWN = 200
 
@@ -118,7 +120,8 @@ def converse(
     answers: dict[str, Any] = {}
     size = 0
     while job.clock.seconds(job.cpu_seconds):
-        for key in asks if answers else asks[:FEW]:
+        all_at_once = answers or len(asks) <= FEW + NOT_MORE
+        for key in asks if all_at_once else asks[:FEW]:
             answers[key] = answer(json.loads(key))
             size += len(json.dumps(answers[key]))
             if size > MOST_ANSWERED:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_envs.verifiers.unit_tests.codec import NotPlain, pack, unpack
-from agent_envs.verifiers.unit_tests.graded import HOME, builtin_name, text_of
+from agent_envs.verifiers.unit_tests.graded import builtin_name, home, text_of
 
 objects: list[Any] = []
 numbers: dict[int, int] = {}
@@ -53,9 +53,9 @@ def raised(error: Exception, *, is_next: bool) -> dict[str, Any]:
 
 def load(name: str) -> Any:
     """Import a module of the package."""
-    if HOME not in sys.path:
-        sys.path.insert(0, HOME)
-    os.chdir(HOME)
+    if home() not in sys.path:
+        sys.path.insert(0, home())
+    os.chdir(home())
     return importlib.import_module(name)
 
 

@@ -8,7 +8,7 @@ import types
 import unittest
 from typing import Any
 
-from agent_envs.verifiers.unit_tests.asking import HOME, detail
+from agent_envs.verifiers.unit_tests.asking import detail, home
 from agent_envs.verifiers.unit_tests.remote import Finder, early, question
 
 loaded: dict[str, types.ModuleType] = {}
@@ -17,7 +17,7 @@ failed: dict[str, str] = {}
 
 def load(order: dict[str, Any]) -> None:
     """Import files of tests; what they import of the package is asked for, at first all at once."""
-    sys.path.insert(0, HOME)
+    sys.path.insert(0, home())
     finder = Finder(order["tops"])
     sys.meta_path.insert(0, finder)
     names, attributes = imports_of(order["paths"], finder)
@@ -56,7 +56,7 @@ def parents(name: str) -> list[str]:
 def parsed(path: str) -> ast.Module:
     """A file's tree; an empty one where it is no Python, which its import will say."""
     try:
-        with open(f"{HOME}/{path}", "rb") as file:
+        with open(f"{home()}/{path}", "rb") as file:
             return ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
         return ast.Module([], [])

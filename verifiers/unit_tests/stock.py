@@ -3,8 +3,9 @@
 import contextlib
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from agent_envs.errors import BackendUnavailable
@@ -22,7 +23,8 @@ class Stock(Generic[Kind]):
         self._lock = threading.Lock()
         self._free: dict[tuple[str, int], list[Kind]] = {}
         self._coming = 0
-        self._makers = ThreadPoolExecutor(most, "agent-envs-stock")
+        self._workers = ThreadPoolExecutor(most, "agent-envs-stock")
+        self._ends: deque[Future[None]] = deque()
 
     def take(self, backend: str, cpu_seconds: int) -> Kind:
         """One that is as at its start. Raises BackendUnavailable."""
@@ -55,7 +57,7 @@ class Stock(Generic[Kind]):
         if not wanted:
             yield
             return
-        made = self._makers.submit(self._make, backend, cpu_seconds)
+        made = self._workers.submit(self._make, backend, cpu_seconds)
         try:
             yield
         finally:
@@ -70,6 +72,17 @@ class Stock(Generic[Kind]):
             with self._lock:
                 self._coming -= 1
 
+    def end(self, box: Kind) -> None:
+        """End a box that is of no more use. Only who would end very many at once waits for it."""
+        self._ends.append(self._workers.submit(box.close))
+        while len(self._ends) > self.most:
+            self._wait()
+
+    def _wait(self) -> None:
+        """For the oldest of those that are ending, unless another thread does."""
+        with contextlib.suppress(IndexError):
+            self._ends.popleft().result()
+
     def close(self) -> None:
         """End all that wait."""
         with self._lock:
@@ -77,6 +90,8 @@ class Stock(Generic[Kind]):
             self._free.clear()
         for box in boxes:
             box.close()
+        while self._ends:
+            self._wait()
 
     def forget(self) -> None:
         """In a fork of this process: leave them to the parent."""

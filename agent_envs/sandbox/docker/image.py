@@ -78,7 +78,7 @@ def ask(client: Any, id: str, name: str, python: list[str], packages: list[str])
     from docker.errors import APIError
     from docker.types import LogConfig
 
-    from agent_envs.sandbox.inner.zygote import USUAL  # late: the host has no other use for it
+    from agent_envs.sandbox.inner.modules import USUAL  # late: the host has no other use for it
 
     question = json.dumps({"modules": USUAL, "packages": packages})
     container = client.containers.create(

@@ -82,8 +82,9 @@ def copy(source: int, target: int) -> int:
     return done
 
 
-def list_into(root: int, target: int, most: Most) -> None:
-    """Write [path, kind, size] of everything below `root` to `target`, as JSON."""
+def list_into(root: int, target: int, most: Most) -> int:
+    """Write [path, kind, size] of everything below `root` to `target`, as JSON. Returns its
+    size."""
     locked: dict[str, int] = {}
     try:
         found = [
@@ -92,7 +93,7 @@ def list_into(root: int, target: int, most: Most) -> None:
         ]
     finally:
         lock_again(root, locked)
-    os.pwrite(target, json.dumps(found).encode(), 0)
+    return os.pwrite(target, json.dumps(found).encode(), 0)
 
 
 def kind(mode: int) -> str:

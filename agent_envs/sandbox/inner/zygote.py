@@ -9,7 +9,6 @@ as long as the host: it watches the host's process, and the other end of its soc
 
 import contextlib
 import gc
-import importlib
 import os
 import resource
 import select
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 from agent_envs.sandbox.inner import rooms, seccomp, session, state, system
 from agent_envs.sandbox.inner.forks import OURS
 from agent_envs.sandbox.inner.memory import fill_gaps, keep_a_heap
+from agent_envs.sandbox.inner.modules import USUAL, define, warm
 from agent_envs.sandbox.inner.processes import Processes
 from agent_envs.sandbox.inner.setup import NAMESPACE, SUBPROCESS
 from agent_envs.sandbox.inner.wire import receive, send
@@ -29,12 +29,6 @@ from agent_envs.sandbox.inner.wire import receive, send
 ADDR_NO_RANDOMIZE = 0x0040000
 GO = "go"
 END_SECONDS = 5
-USUAL = """argparse ast base64 bisect calendar collections contextlib copy csv ctypes dataclasses
-    datetime decimal difflib enum fractions functools glob gzip hashlib heapq inspect io itertools
-    json math numbers operator os pathlib pickle pprint queue random re secrets shutil
-    statistics string struct subprocess tempfile textwrap threading time traceback types typing
-    unittest uuid zlib""".split()
-"""Imported before the first session, so that a cell's import costs nothing."""
 
 
 def main() -> None:
@@ -55,13 +49,13 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     sys.path += options["path"]
-    missing = warm(USUAL) or warm(options["warm"])
-    if missing:
-        send(control, {"failed": missing})
-        return
-    zygote = Zygote(control, options, *fds)
+    failed = warm(USUAL) or warm(options["warm"])
     state.prepare(archive, options["path"])
-    zygote.serve()
+    failed = failed or define(options["modules"])
+    if failed:
+        send(control, {"failed": failed})
+        return
+    Zygote(control, options, *fds).serve()
 
 
 def connect(place: str) -> socket.socket:
@@ -78,16 +72,6 @@ def connect(place: str) -> socket.socket:
 def fixed_addresses() -> bool:
     """Ask that the next exec puts everything at the same addresses; False where that is refused."""
     return bool(system.LIBC.personality(ADDR_NO_RANDOMIZE) >= 0)
-
-
-def warm(names: list[str]) -> str:
-    """Import modules. Returns what went wrong, if anything."""
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except Exception as error:
-            return f"import {name}: {type(error).__name__}: {error}"
-    return ""
 
 
 @contextlib.contextmanager
