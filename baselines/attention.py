@@ -56,20 +56,46 @@ class Prompts(Whole):
         return super().attend(layer, q, k, v, scale)
 
 
-class Behind:
-    """Rows that go on behind prompts which were read once; gradients reach the prompts."""
+class EndToEnd(Whole):
+    """Rows laid end to end as one, so that only attention meets their padding."""
 
-    def __init__(self, prompts: Prompts, rows: Tensor, lengths: Tensor, new: int) -> None:
+    def __init__(self, valid: Tensor) -> None:
+        """`valid` (rows, length): which places are no padding; so many tokens are read."""
+        self.size = valid.shape
+        self.places = valid.flatten().nonzero()[:, 0]
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+        """See `View`."""
+        out = self.look(layer, *map(self._spread, (q, k, v)), scale)
+        flat = out.transpose(1, 2).flatten(0, 1)
+        return flat.index_select(0, self.places).transpose(0, 1)[None]
+
+    def look(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+        """The same with every row apart, padded at its end."""
+        return super().attend(layer, q, k, v, scale)
+
+    def _spread(self, x: Tensor) -> Tensor:
+        _, heads, _, width = x.shape
+        flat = x.new_zeros(self.size.numel(), heads, width)
+        flat = flat.index_copy(0, self.places, x[0].transpose(0, 1))
+        return flat.view(*self.size, heads, width).transpose(1, 2)
+
+
+class Behind(EndToEnd):
+    """The same for rows that go on behind prompts which were read once; gradients reach those."""
+
+    def __init__(self, valid: Tensor, prompts: Prompts, rows: Tensor, lengths: Tensor) -> None:
         """Row i goes on behind the first `lengths[i]` tokens of prompt `rows[i]`."""
+        super().__init__(valid)
         self.prompts, self.rows = prompts, rows
-        longest = prompts.kept[0][0].shape[2]
+        longest, new = prompts.kept[0][0].shape[2], valid.shape[1]
         steps = torch.arange(max(longest, new), device=rows.device)
         before = (steps[:longest] < lengths[:, None])[:, None].expand(-1, new, -1)
         among = (steps[:new] <= steps[:new, None]).expand(len(rows), -1, -1)
         self.mask = torch.cat([before, among], -1)[:, None]
 
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
-        """See `View`."""
+    def look(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+        """See `EndToEnd`."""
         first_k, first_v = self.prompts.kept[layer]
         k, v = torch.cat([first_k[self.rows], k], 2), torch.cat([first_v[self.rows], v], 2)
         return _masked(q, k, v, self.mask, scale)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from agent_envs.baselines.attention import Behind, Prompts, Sizes, View, Whole
+from agent_envs.baselines.attention import Behind, EndToEnd, Prompts, Sizes, View, Whole
 from agent_envs.baselines.batch import Batch
 
 
@@ -72,25 +72,30 @@ class Likelihood(nn.Module):
             return logprobs(self.model, batch.tokens, self.temperature)
         out = torch.zeros(batch.tokens.shape, device=batch.tokens.device)
         rows, places = batch.own.nonzero(as_tuple=True)
-        hidden = self._behind(batch, int(places.max()))[rows, places - 1 - batch.shared[rows]]
-        logits = self.model.head(hidden).float() / self.temperature
+        logits = self.model.head(self._before(batch, rows, places)).float() / self.temperature
         targets = batch.tokens[rows, places]
         found = logits.gather(1, targets[:, None])[:, 0] - logits.logsumexp(-1)
         return out.index_put((rows, places), found)
 
-    def _behind(self, batch: Batch, end: int) -> Tensor:
-        """Hidden states of each row, from the end of its shared prompt up to `end`."""
-        shared, device = batch.shared, batch.tokens.device
-        longest, everywhere = int(shared.max()), torch.arange(end, device=device)
+    def _before(self, batch: Batch, rows: Tensor, places: Tensor) -> Tensor:
+        """Hidden states before some places of rows, all behind what their rows share."""
+        everywhere = torch.arange(batch.own.shape[1], device=batch.own.device)
+        counts = ((everywhere * batch.own).amax(1) - batch.shared).clamp(min=0)
+        steps = everywhere[: int(counts.max())]
+        valid = steps < counts[:, None]
+        where = (batch.shared[:, None] + steps)[valid]
+        tokens = batch.tokens[valid.nonzero()[:, 0], where]
+        found = self.model.hidden(tokens[None], where[None], self._view(batch, valid))[0]
+        return found[(counts.cumsum(0) - counts - batch.shared)[rows] + places - 1]
+
+    def _view(self, batch: Batch, valid: Tensor) -> View:
+        longest = int(batch.shared.max())
         if not longest:
-            return self.model.hidden(batch.tokens[:, :end], everywhere, Whole())
-        prompts = Prompts()
-        owners, which = _first_rows(batch.group)
-        self.model.hidden(batch.tokens[owners, :longest], everywhere[:longest], prompts)
-        steps = everywhere[: end - int(shared.min())]
-        places = (shared[:, None] + steps).clamp(max=end - 1)
-        view = Behind(prompts, which, shared, len(steps))
-        return self.model.hidden(batch.tokens.gather(1, places), places, view)
+            return EndToEnd(valid)
+        prompts, (owners, which) = Prompts(), _first_rows(batch.group)
+        everywhere = torch.arange(longest, device=valid.device)
+        self.model.hidden(batch.tokens[owners, :longest], everywhere, prompts)
+        return Behind(valid, prompts, which, batch.shared)
 
 
 def _first_rows(group: Tensor) -> tuple[Tensor, Tensor]:
