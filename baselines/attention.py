@@ -5,7 +5,7 @@ they attend to in the same shape. There may be fewer heads of keys than of queri
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -113,6 +113,10 @@ class Cache:
         size = (sizes.layers, 2, slots, sizes.context + 1, sizes.heads, sizes.width)
         self.data = torch.zeros(size, device=like.device, dtype=like.dtype)
         self.context = sizes.context
+        self._source: list[int] = []  # by slot: where its beginning was copied from, or itself
+        self._same: list[int] = []  # by slot: how much of it is still what it is there
+        self._lent: list[int] = []  # by slot: how much of it is somebody's beginning
+        self._note(slots)
 
     @property
     def slots(self) -> int:
@@ -123,10 +127,57 @@ class Cache:
         """Make room for more conversations; those there are keep their slots."""
         more = self.data.new_zeros((*self.data.shape[:2], slots - self.slots, *self.data.shape[3:]))
         self.data = torch.cat([self.data, more], 2)
+        self._note(slots)
+
+    def _note(self, slots: int) -> None:
+        more = range(len(self._source), slots)
+        self._source += more
+        self._same += [0 for _ in more]
+        self._lent += [0 for _ in more]
 
     def copy(self, source: int, target: int, length: int) -> None:
         """Give one slot the beginning of another's conversation."""
+        self.written(target, 0)
         self.data[:, :, target, :length] = self.data[:, :, source, :length]
+        origin = self._source[source] if self._same[source] >= length else source
+        self._source[target], self._same[target] = origin, length
+        self._lent[origin] = max(self._lent[origin], length)
+
+    def written(self, slot: int, start: int) -> None:
+        """A slot is written from `start` on: that is nobody else's beginning any more."""
+        self._same[slot] = min(self._same[slot], start)
+        if self._lent[slot] > start:
+            self._lent[slot] = start
+            for other, source in enumerate(self._source):
+                if source == slot:
+                    self._same[other] = min(self._same[other], start)
+
+    def families(self, slots: Sequence[int], starts: Sequence[int]) -> list["Family"]:
+        """Which rows begin alike. Those at the context's end are in any family."""
+        found: dict[int, Family] = {}
+        idle = []
+        for row, (slot, start) in enumerate(zip(slots, starts, strict=True)):
+            if start >= self.context:
+                idle.append(row)
+                continue
+            copied = self._same[slot] > 0
+            family = found.setdefault(self._source[slot] if copied else slot, Family(slot, start))
+            family.rows.append(row)
+            family.length = min(family.length, self._same[slot] if copied else start)
+        for row in idle:
+            min(found.values(), key=lambda family: len(family.rows)).rows.append(row)
+        return list(found.values())
+
+
+@dataclass
+class Family:
+    """Rows whose conversations begin alike."""
+
+    slot: int
+    """Of one of them."""
+    length: int
+    """So many tokens."""
+    rows: list[int] = field(default_factory=list)
 
 
 class Onward:
@@ -146,6 +197,8 @@ class Onward:
     ) -> None:
         """`reach`: up to where anybody looks; 0 for the end of the longest."""
         self.cache, device = cache, cache.data.device
+        for slot, place in zip(slots, start, strict=True):
+            cache.written(slot, place)
         self.reach = reach or min(max(start) + new, cache.context)
         begin = torch.tensor(start, device=device)[:, None]
         self.positions = (begin + torch.arange(new, device=device)).clamp(max=cache.context)
@@ -160,8 +213,69 @@ class Onward:
         store = self.cache.data[layer]
         store[0][self.slots[:, None], self.positions] = k.transpose(1, 2)
         store[1][self.slots[:, None], self.positions] = v.transpose(1, 2)
+        return self.look(store, q, scale)
+
+    def look(self, store: Tensor, q: Tensor, scale: float | None) -> Tensor:
+        """The same, once the cache has grown: `store` is what it has of the layer."""
         past = store[:, self.rows, : self.reach].transpose(2, 3)
         return _masked(q, past[0], past[1], self.mask, scale)
+
+
+class Step(Onward):
+    """The same for one new token a row, where families of rows begin alike: what a family has in
+    common is read once for all of it (Juravsky et al., 2024, arXiv:2402.05099, section 3)."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        start: Sequence[int],
+        slots: Sequence[int],
+        reach: int,
+        families: Sequence[Family],
+    ) -> None:
+        """`reach`: see `Onward`."""
+        super().__init__(cache, start, slots, 1, reach)
+        device, most = cache.data.device, max(len(family.rows) for family in families)
+        padded = [family.rows + family.rows[:1] * (most - len(family.rows)) for family in families]
+        back = {row: (i, j) for i, f in enumerate(families) for j, row in enumerate(f.rows)}
+        where = torch.tensor([back[row] for row in range(len(slots))], device=device)
+        lengths = torch.tensor([family.length for family in families], device=device)
+        self.members = torch.tensor(padded, device=device)
+        self.back = where[:, 0] * most + where[:, 1]
+        self.first = torch.tensor([family.slot for family in families], device=device)
+        self.least, self.most = int(lengths.min()), int(lengths.max())
+        after = torch.arange(self.least, self.reach, device=device) < lengths[where[:, 0], None]
+        self.before = (torch.arange(self.most, device=device) >= lengths[:, None])[:, None, None]
+        self.hidden = (after | ~self.mask[:, 0, 0, self.least :])[:, None, None]
+
+    def look(self, store: Tensor, q: Tensor, scale: float | None) -> Tensor:
+        """See `Onward`."""
+        rows, heads, _, width = q.shape
+        asked = q.reshape(rows, store.shape[3], -1, width) * (scale or width**-0.5)
+        first_k, first_v = store[:, self.first, : self.most].transpose(2, 3)
+        own_k, own_v = store[:, self.rows, self.least : self.reach].transpose(2, 3)
+        common = self._by_family(asked) @ first_k.transpose(2, 3)
+        common = self._by_row(common.masked_fill(self.before, -torch.inf))
+        alone = _by_head(asked, own_k.transpose(2, 3)).masked_fill(self.hidden, -torch.inf)
+        weights = torch.cat([common, alone], -1).float().softmax(-1).to(q.dtype)
+        common, alone = weights.split([self.most, alone.shape[-1]], -1)
+        found = self._by_row(self._by_family(common) @ first_v) + _by_head(alone, own_v)
+        return found.reshape(rows, heads, 1, width)
+
+    def _by_family(self, x: Tensor) -> Tensor:
+        """(rows, heads, queries, width) as (families, heads, queries of all members, width)."""
+        return x[self.members].transpose(1, 2).flatten(2, 3)
+
+    def _by_row(self, x: Tensor) -> Tensor:
+        """The way back."""
+        apart = x.unflatten(2, (self.members.shape[1], -1))
+        return apart.transpose(1, 2).flatten(0, 1)[self.back]
+
+
+def _by_head(a: Tensor, b: Tensor) -> Tensor:
+    """Their product; head by head, since all at once would first copy the cache."""
+    heads = zip(a.unbind(1), b.unbind(1), strict=True)
+    return torch.stack([torch.bmm(x, y) for x, y in heads], 1)
 
 
 def _masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float | None) -> Tensor:

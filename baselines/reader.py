@@ -5,8 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from agent_envs.baselines.attention import Cache, Onward
+from agent_envs.baselines.attention import Cache, Onward, Step
 from agent_envs.baselines.model import Model
+
+ALIKE = 32
+"""From so many tokens on it pays to read apart what conversations have in common."""
 
 
 class Reader:
@@ -51,7 +54,15 @@ class Reader:
         lengths: Sequence[int],
         reach: int = 0,
     ) -> Tensor:
-        view = Onward(self.cache, starts, slots, len(tokens[0]), reach)
+        view = self._view(starts, slots, len(tokens[0]), reach)
         made = (torch.tensor(x, device=self.cache.data.device) for x in (tokens, lengths))
         new, ends = made
         return self.model.following(self.model.hidden(new, view.positions, view), ends).float()
+
+    def _view(self, starts: Sequence[int], slots: Sequence[int], new: int, reach: int) -> Onward:
+        """For single tokens of rows that begin alike, one that reads their beginning once."""
+        families = self.cache.families(slots, starts) if self.fill and new == 1 else []
+        least = min((family.length for family in families), default=0)
+        if least >= ALIKE and 2 * len(families) <= len(slots):
+            return Step(self.cache, starts, slots, reach or max(starts) + 1, families)
+        return Onward(self.cache, starts, slots, new, reach)
