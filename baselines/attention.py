@@ -66,7 +66,8 @@ class EndToEnd(Whole):
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
         """See `View`."""
-        out = self.look(layer, *map(self._spread, (q, k, v)), scale)
+        q, k, v = self._spread(q), self._spread(k), self._spread(v)
+        out = self.look(layer, q, k, v, scale)
         flat = out.transpose(1, 2).flatten(0, 1)
         return flat.index_select(0, self.places).transpose(0, 1)[None]
 
@@ -258,7 +259,7 @@ class Step(Onward):
         common = self._by_row(common.masked_fill(self.before, -torch.inf))
         alone = _by_head(asked, own_k.transpose(2, 3)).masked_fill(self.hidden, -torch.inf)
         weights = torch.cat([common, alone], -1).float().softmax(-1).to(q.dtype)
-        common, alone = weights.split([self.most, alone.shape[-1]], -1)
+        common, alone = weights[..., : self.most], weights[..., self.most :]
         found = self._by_row(self._by_family(common) @ first_v) + _by_head(alone, own_v)
         return found.reshape(rows, heads, 1, width)
 
@@ -268,7 +269,9 @@ class Step(Onward):
 
     def _by_row(self, x: Tensor) -> Tensor:
         """The way back."""
-        apart = x.unflatten(2, (self.members.shape[1], -1))
+        families, heads, queries, width = x.shape
+        members = self.members.shape[1]
+        apart = x.view(families, heads, members, queries // members, width)
         return apart.transpose(1, 2).flatten(0, 1)[self.back]
 
 

@@ -21,7 +21,8 @@ def model() -> Transformer:
 
 def read_alone(model: Transformer, tokens: list[int]) -> torch.Tensor:
     with torch.inference_mode():
-        return model(torch.tensor([tokens]))[0, -1]
+        logits: torch.Tensor = model(torch.tensor([tokens]))
+    return logits[0, -1]
 
 
 def test_random_conversations_are_read_as_each_alone(
