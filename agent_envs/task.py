@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -117,6 +118,20 @@ class TaskSource:
     def load(self, split: str) -> Iterable[Task]:
         """All tasks of a split, the same ones in the same order every time."""
         raise NotImplementedError
+
+    def drawn(self, level: int) -> Iterator[Task]:
+        """Training tasks of a level, as many as can be made, those of `load` first. Raises
+        ValueError where no others are made."""
+        raise ValueError(f"{type(self).__name__} makes no tasks but those it has")
+
+    def more(self, count: int, level: int = 0) -> "TaskList":
+        """Up to `count` training tasks of a level, with the level's other splits as they are.
+
+        Raises ValueError where only those are made that there are already.
+        """
+        made = itertools.islice(self.drawn(level), whole("count", count, 1))
+        others = [name for name in self.splits if name != "train"]
+        return TaskList([*made, *(t for name in others for t in self.split(name, level))])
 
     def split(self, split: str, level: int | None = None) -> tuple[Task, ...]:
         """The tasks of a split, of one level or of all. KeyError where there are none, ValueError

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
@@ -425,3 +425,25 @@ def test_lists_that_are_no_source(tmp_path: Path) -> None:
     for no_tasks in (5, None, b"[]", task("a").to_dict()):
         with pytest.raises(ValueError, match="tasks=.*: a TaskSource, the path of a file, or a li"):
             as_source(no_tasks)  # type: ignore[arg-type]
+
+
+class Sums(TaskSource):
+    """Two training tasks, and others like them."""
+
+    def load(self, split: str) -> Iterable[Task]:
+        return [task(f"{split}/{n}", split, level=1) for n in range(2)]
+
+    def drawn(self, level: int) -> Iterator[Task]:
+        return (task(f"train/{n}", level=level) for n in range(5))
+
+
+def test_more_training_tasks_leave_the_other_splits_as_they_are() -> None:
+    source = Sums()
+    more = source.more(4, level=1)
+    assert [t.id for t in more.split("train")] == ["train/0", "train/1", "train/2", "train/3"]
+    assert more.split("heldout") == source.split("heldout")
+    assert len(source.more(9, level=1).split("train")) == 5
+    with pytest.raises(ValueError, match="count=0: a whole number from 1 up"):
+        source.more(0)
+    with pytest.raises(ValueError, match="TaskList makes no tasks but those it has"):
+        more.more(9)

@@ -57,11 +57,17 @@ PROGRAMS: tuple[Maker, ...] = (
 )
 PACKAGES: tuple[PackageMaker, ...] = (shop, library, texts)
 
+WRITTEN = {0: SMALL, 1: HARDER, 3: PROGRAMS}
+"""By level: what is to be written."""
+REPAIR, MEND = 2, 4
+LEVELS = (*WRITTEN, REPAIR, MEND)
 COUNTS = {"train": 36, "heldout": 12, "adversarial": 12}
 """Tasks of a level."""
 _SHARES = {"train": 60, "heldout": 20, "adversarial": 20}
 _ATTEMPTS = 200
 """How often a template is asked for a split's problems."""
+MOST_ATTEMPTS = 20_000
+"""The same where more are wanted than are shipped."""
 
 
 class CodeTasks(TaskSource):
@@ -73,18 +79,31 @@ class CodeTasks(TaskSource):
 
     def load(self, split: str) -> Iterator[Task]:
         """All levels of a split; see `TaskSource.load`."""
-        count = COUNTS[split]
-        written = [(0, SMALL), (1, HARDER), (3, PROGRAMS)]
-        for level, makers in written:
-            drawn = itertools.islice(_draw(makers, "write", split), count)
-            for index, found in enumerate(drawn):
-                yield _task(level, split, index, found.problem.template, *_to_write(found))
-        repairs = filter(None, map(_to_repair, _draw(SMALL + HARDER, "repair", split)))
-        for index, (template, prompt, data) in enumerate(itertools.islice(repairs, count)):
-            yield _task(2, split, index, template, prompt, data)
-        packages = itertools.islice(_packages(split), count)
-        for index, (package, broken) in enumerate(packages):
-            yield _task(4, split, index, package.name, *_to_mend(package, broken))
+        for level in LEVELS:
+            yield from itertools.islice(_level(level, split, _ATTEMPTS), COUNTS[split])
+
+    def drawn(self, level: int) -> Iterator[Task]:
+        """See `TaskSource.drawn`. Raises ValueError for a level that there is not."""
+        if level not in LEVELS:
+            raise ValueError(f"level={level}: one of {', '.join(map(str, LEVELS))}")
+        return _level(level, "train", MOST_ATTEMPTS)
+
+
+def _level(level: int, split: str, attempts: int) -> Iterator[Task]:
+    for index, (template, prompt, data) in enumerate(_made(level, split, attempts)):
+        yield _task(level, split, index, template, prompt, data)
+
+
+def _made(level: int, split: str, attempts: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Template, prompt and data of the problems of a level."""
+    if level == REPAIR:
+        yield from filter(None, map(_to_repair, _draw(SMALL + HARDER, "repair", split, attempts)))
+    elif level == MEND:
+        for package, broken in _packages(split):
+            yield package.name, *_to_mend(package, broken)
+    else:
+        for found in _draw(WRITTEN[level], "write", split, attempts):
+            yield found.problem.template, *_to_write(found)
 
 
 def _task(
@@ -97,16 +116,17 @@ def _task(
     return Task(f"code/{level}/{split}/{index:03}", split, prompt, data, level, (template, style))
 
 
-def _draw(makers: Sequence[Maker], use: str, split: str) -> Iterator[Checked]:
+def _draw(makers: Sequence[Maker], use: str, split: str, attempts: int) -> Iterator[Checked]:
     """Problems whose home this is, one template after the other, as long as each has some."""
-    for row in itertools.zip_longest(*(_problems(maker, (use, split)) for maker in makers)):
+    drawn = (_problems(maker, (use, split), attempts) for maker in makers)
+    for row in itertools.zip_longest(*drawn):
         yield from filter(None, row)
 
 
-def _problems(maker: Maker, home: tuple[str, str]) -> Iterator[Checked]:
+def _problems(maker: Maker, home: tuple[str, str], attempts: int) -> Iterator[Checked]:
     """The problems of a template that live here, none twice."""
     taken: set[str] = set()
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(attempts):
         problem = maker(random.Random(derive("code", maker.__name__, attempt)))
         if problem.variant in taken or _home(problem.template, problem.variant) != home:
             continue

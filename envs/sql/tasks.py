@@ -29,7 +29,9 @@ _SHARES = {"train": 60, "heldout": 20, "adversarial": 20}
 VISIBLE, HIDDEN = 3, 8
 """Databases of a world and a split: to be seen, and to be graded on."""
 _ATTEMPTS = 60
-"""How often a family is asked for a world's problems, a task wanted."""
+"""How often a family is asked for a world's problems."""
+MOST_ATTEMPTS = 2000
+"""The same where more are wanted than are shipped."""
 _ABOUT = {
     "shop": "a shop, its customers and what they bought",
     "library": "a library, its books and who borrowed them",
@@ -63,6 +65,12 @@ class SQLTasks(TaskSource):
         for text in _made(split):
             yield Task.from_dict(json.loads(text))
 
+    def drawn(self, level: int) -> Iterator[Task]:
+        """See `TaskSource.drawn`. Raises ValueError for a level that there is not."""
+        if level not in range(len(STEPS)):
+            raise ValueError(f"level={level}: from 0 to {len(STEPS) - 1}")
+        return _level(level, "train", MOST_ATTEMPTS)
+
 
 @cache
 def _made(split: str) -> tuple[str, ...]:
@@ -71,26 +79,28 @@ def _made(split: str) -> tuple[str, ...]:
 
 
 def _make(split: str) -> Iterator[Task]:
-    makers: tuple[tuple[Any, ...], ...] = (*reading.LEVELS, asking.ASKERS, *changing.CHANGERS)
-    steps = (_read, _read, _read, _ask, _change, _change)
-    for level, (families, step) in enumerate(zip(makers, steps, strict=True)):
-        taken: set[str] = set()
-        found = _draw(level, families, step, split, taken)
-        for index, problem in enumerate(itertools.islice(found, COUNTS[split])):
-            family, prompt, data, reads = problem
-            style = "plain"
-            if split == "adversarial":
-                style = [*STYLES][index % len(STYLES)]
-                prompt = STYLES[style](prompt, Random(derive("sql style", prompt)))
-            tags = (family, data["world"], style)
-            yield Task(f"sql/{level}/{split}/{index:03}", split, prompt, data, level, tags, reads)
+    for level in range(len(STEPS)):
+        yield from itertools.islice(_level(level, split, _ATTEMPTS), COUNTS[split])
 
 
-def _draw(level: int, families: Any, step: Any, split: str, taken: set[str]) -> Iterator[Problem]:
+def _level(level: int, split: str, attempts: int) -> Iterator[Task]:
+    for index, problem in enumerate(_draw(level, split, attempts)):
+        family, prompt, data, reads = problem
+        style = "plain"
+        if split == "adversarial":
+            style = [*STYLES][index % len(STYLES)]
+            prompt = STYLES[style](prompt, Random(derive("sql style", prompt)))
+        tags = (family, data["world"], style)
+        yield Task(f"sql/{level}/{split}/{index:03}", split, prompt, data, level, tags, reads)
+
+
+def _draw(level: int, split: str, attempts: int) -> Iterator[Problem]:
     """Problems of a level, families and worlds in turn; no prompt and no value twice."""
+    taken: set[str] = set()
+    families, step = STEPS[level]
     pairs = list(itertools.product(families, WORLDS.values()))
     Random(derive("sql order", level)).shuffle(pairs)
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(attempts):
         for family, world in pairs:
             key = ("sql", level, family.__name__, world.name, attempt)
             try:
@@ -241,3 +251,11 @@ def _changes(data: dict[str, Any], script: str) -> bool:
 
 def _version(connection: Any) -> int:
     return int(connection.execute("PRAGMA schema_version").fetchone()[0])
+
+
+STEPS: tuple[tuple[tuple[Any, ...], Any], ...] = (
+    *((families, _read) for families in reading.LEVELS),
+    (asking.ASKERS, _ask),
+    *((families, _change) for families in changing.CHANGERS),
+)
+"""By level: the families of its problems, and what makes a problem of one."""

@@ -250,3 +250,12 @@ def test_every_task_is_sound(rounds: int) -> None:
     step = len(ALL) // rounds
     for task in ALL[::step][:rounds]:
         check(task)
+
+
+@pytest.mark.parametrize("level", [0, 2, 4])
+def test_more_tasks_begin_with_those_that_are_shipped(level: int) -> None:
+    shipped = TASKS.split("train", level)
+    more = TASKS.more(len(shipped) + 6, level).split("train", level)
+    assert more[: len(shipped)] == shipped and len(more) == len(shipped) + 6
+    with pytest.raises(ValueError, match="level=7: one of 0, 1, 3, 2, 4"):
+        TASKS.more(5, 7)

@@ -208,3 +208,12 @@ def test_answers_are_one_query() -> None:
     ):
         with pytest.raises(ValueError, match=re.escape(why)):
             one_query(text)
+
+
+@pytest.mark.parametrize("level", [0, 3, 5])
+def test_more_tasks_begin_with_those_that_are_shipped(level: int) -> None:
+    shipped = TASKS.split("train", level)
+    more = TASKS.more(len(shipped) + 6, level).split("train", level)
+    assert more[: len(shipped)] == shipped and len(more) == len(shipped) + 6
+    with pytest.raises(ValueError, match="level=7: from 0 to 5"):
+        TASKS.more(5, 7)
