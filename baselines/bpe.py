@@ -26,18 +26,21 @@ class BytePairs(Codec):
     as it was. What looks like a control token in a text is text.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        """Raises ValueError for a tokenizer that was not made by `learn`."""
+    def __init__(self, tokenizer: Tokenizer, memory: int = 0) -> None:
+        """`memory`: how many of the environment's last messages are kept in sight, while the prompt
+        and all turns stay; 0 for all. Raises ValueError for a tokenizer that `learn` did not make.
+        """
         tokenizer.encode_special_tokens = True
         numbers = list(range(len(_CONTROL)))
         if [tokenizer.token_to_id(control) for control in _CONTROL] != numbers:
             raise ValueError("not a tokenizer that this trainer made")
         self.tokenizer, self.size = tokenizer, tokenizer.get_vocab_size()
+        self.memory = memory
         _, self.end, *roles = numbers
         self._role = dict(zip(ROLES, roles, strict=True))
 
     @classmethod
-    def learn(cls, texts: Iterable[str], size: int) -> "BytePairs":
+    def learn(cls, texts: Iterable[str], size: int, memory: int = 0) -> "BytePairs":
         """Made from texts, with at most `size` tokens; all 256 bytes are among them."""
         tokenizer = Tokenizer(models.BPE())
         digits = pre_tokenizers.Digits(individual_digits=True)
@@ -51,26 +54,32 @@ class BytePairs(Codec):
             show_progress=False,
         )
         tokenizer.train_from_iterator(sorted(set(texts)), trainer)
-        return cls(_with_plain_tags(tokenizer))
+        return cls(_with_plain_tags(tokenizer), memory)
 
     @classmethod
     def load(cls, path: Path) -> "BytePairs":
         """The one that `save` wrote. Raises OSError or ValueError where there is none."""
-        return cls(Tokenizer.from_str(path.read_text()))
+        plain = json.loads(path.read_text())
+        memory = plain.pop("memory", 0)
+        return cls(Tokenizer.from_str(json.dumps(plain)), memory)
 
     def save(self, folder: Path) -> None:
         """See `Codec`."""
         folder.mkdir(parents=True, exist_ok=True)
         made = folder / f"{NAME}.{os.getpid()}"
-        made.write_text(self.tokenizer.to_str())
+        made.write_text(self._saved())
         made.replace(folder / NAME)
 
     def open(self, messages: Messages) -> list[int]:
         """See `Codec`."""
-        return [t for m in messages for t in self._message(m)] + [self._role["assistant"]]
+        shown = self._in_sight(messages)
+        return [t for m in shown for t in self._message(m)] + [self._role["assistant"]]
 
-    def follow(self, messages: Messages, heard: int, *, ended: bool) -> list[int]:
-        """See `Codec`."""
+    def follow(self, messages: Messages, heard: int, *, ended: bool) -> list[int] | None:
+        """See `Codec`. None where something is forgotten that was seen."""
+        seen = self._in_sight(messages[:heard])
+        if self._in_sight(messages)[: len(seen)] != seen:
+            return None
         closing = [] if ended else [self.end]
         return closing + self.open(messages[heard:])
 
@@ -86,7 +95,17 @@ class BytePairs(Codec):
 
     def digest(self) -> str:
         """A hash of the tokenizer as it is saved."""
-        return hashlib.sha256(self.tokenizer.to_str().encode()).hexdigest()[:16]
+        return hashlib.sha256(self._saved().encode()).hexdigest()[:16]
+
+    def _saved(self) -> str:
+        text: str = self.tokenizer.to_str()
+        return json.dumps(json.loads(text) | {"memory": self.memory}) if self.memory else text
+
+    def _in_sight(self, messages: Messages) -> list[dict[str, str]]:
+        """What is not forgotten."""
+        told = [i for i, message in enumerate(messages) if message["role"] == "tool"]
+        gone = set(told[: -self.memory]) if self.memory else set()
+        return [message for i, message in enumerate(messages) if i not in gone]
 
     def _message(self, message: dict[str, str]) -> list[int]:
         return [self._role[message["role"]], *self._encode(message["content"]), self.end]

@@ -18,6 +18,8 @@ class Codec(ABC):
     """How many tokens there are."""
     end: int
     """The token that closes a turn of the model."""
+    memory: int = 0
+    """How many of the last messages of tools are shown; 0 for all."""
 
     @abstractmethod
     def open(self, messages: Messages) -> list[int]:

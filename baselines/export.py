@@ -2,6 +2,8 @@ r"""A trained model in a folder, as others read it: weights in safetensors, and 
 
 agent-envs train calculator --set export=true --out runs/one
 agent-envs eval agent/Calculator-v0 --policy python:agent_envs.baselines.export:play=runs/one/model
+
+So is any folder of `transformers` that lies here played: `load` is for those of our own alone.
 """
 
 import dataclasses
@@ -43,21 +45,34 @@ def load(folder: Path) -> Transformer:
 
 
 def play(env: ToolEnv, folder: str) -> TokenPolicy:
-    """The likeliest turns of a `Transformer` that was exported, cut where its context ends: what
-    `agent-envs eval` and `bench --suite` take as a policy. A model of `transformers` is played
-    behind a server instead.
+    """The likeliest turns of the model in a folder, cut where its context ends: what `agent-envs
+    eval` and `bench --suite` take as a policy. A `Transformer` that was exported, or any model of
+    `transformers` with a chat template, which is told of the tools by the environment alone.
 
-    Raises OSError for a folder without one, ValueError for an environment that it cannot read.
+    Raises OSError for a folder without one, ValueError for a model or an environment that it
+    cannot read.
     """
-    model = load(Path(folder))
-    codec = _codec(env, Path(folder))
+    path = Path(folder)
+    published = "model_type" in json.loads((path / SHAPE).read_text())
+    model, codec = _published(folder) if published else _exported(env, path)
+    policy = TokenPolicy(model, codec, model.sizes.context, slots=1, share=32)
+    policy.begin(0, temperature=0.0)
+    return policy
+
+
+def _exported(env: ToolEnv, folder: Path) -> tuple[Model, Codec]:
+    model, codec = load(folder), _codec(env, folder)
     if codec.size != model.shape.vocabulary:
         raise ValueError(
             f"{folder}: {model.shape.vocabulary} tokens in the model, {codec.size} here"
         )
-    policy = TokenPolicy(model, codec, turn_limit=model.shape.context)
-    policy.begin(0, temperature=0.0)
-    return policy
+    return model, codec
+
+
+def _published(folder: str) -> tuple[Model, Codec]:
+    from agent_envs.baselines import chat, hf
+
+    return hf.load(folder), chat.Chat(chat.load_tokenizer(folder))
 
 
 def _codec(env: ToolEnv, folder: Path) -> Codec:

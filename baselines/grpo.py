@@ -12,7 +12,6 @@ import copy
 import random
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any, Self
 import gymnasium
 import torch
 
-from agent_envs.baselines import checkpoint, credit, imitation, players
+from agent_envs.baselines import checkpoint, credit, imitation, players, practice
 from agent_envs.baselines.batch import collate, nothing
 from agent_envs.baselines.checkpoint import Same
 from agent_envs.baselines.curriculum import Course
@@ -32,6 +31,7 @@ from agent_envs.baselines.metrics import Metrics, account
 from agent_envs.baselines.model import Likelihood
 from agent_envs.baselines.policy import TokenPolicy
 from agent_envs.baselines.processes import Learner, Processes, learnable, whole
+from agent_envs.baselines.progress import announcer
 from agent_envs.baselines.record import Record
 from agent_envs.baselines.settings import Args
 from agent_envs.env import ToolEnv
@@ -40,8 +40,8 @@ from agent_envs.streams import derive
 from agent_envs.task import Task
 from agent_envs.trajectory import Trajectory
 
-WORD = 40
-"""A worksheet of copying has a word for every so many tokens that fit into the context."""
+TEACHERS = 16
+"""How many environments a teacher plays in at once, at most."""
 REPEATS = {"heldout": 1, "heldout_faults": 4}
 """How often each held-out task is played in an evaluation."""
 
@@ -53,7 +53,7 @@ def train(args: Args, out: Path, *, resume: bool = False, quiet: bool = False) -
     killed and goes on (`resume`) gives what it would have given, on a CPU bit for bit.
     """
     torch.set_num_threads(args.threads)
-    with Run(args, out) as run:
+    with Run(args, out, quiet) as run:
         history = checkpoint.load(out, args, run.parts) if resume else []
         if not history:
             run.imitate()
@@ -61,6 +61,7 @@ def train(args: Args, out: Path, *, resume: bool = False, quiet: bool = False) -
         first = run.processes.rank == 0
         with Metrics(out, args, run.envs[0], run.codec.digest(), history, quiet, first) as metrics:
             if not history:
+                run.announce("held-out tasks are played")
                 metrics.write(0, run.evaluate(0))
             for update in range(metrics.last + 1, args.updates + 1):
                 metrics.write(update, run.update(update) | run.evaluate(update))
@@ -74,15 +75,19 @@ def train(args: Args, out: Path, *, resume: bool = False, quiet: bool = False) -
 class Run:
     """A model, what learns it, and the environments that it plays in."""
 
-    def __init__(self, args: Args, out: Path = Path("runs")) -> None:
-        """`out`: where a tokenizer is kept that is made for the run."""
+    def __init__(self, args: Args, out: Path = Path("runs"), quiet: bool = True) -> None:
+        """`out`: where a tokenizer is kept that is made for the run. `quiet`: say nothing."""
         self.processes = Processes(args.device, args.wait)
         self.args, self.device = args, self.processes.device(args.device)
+        self.announce = announcer(quiet or self.processes.rank > 0)
+        self.practice = practice.more(args.env, args.level, args.practice, args.arguments)
         self.envs = self._make(args.fault_rate, args.tasks * args.group)
         source = self.envs[0].tasks
         splits = ("train", "heldout", "adversarial") if args.examination else ("train", "heldout")
         self.tasks = {split: list(source.split(split, args.level)) for split in splits}
         self.train_tasks = self.tasks["train"]
+        if args.shown > len(self.train_tasks):
+            raise ValueError(f"shown={args.shown}: there are {len(self.train_tasks)} tasks")
         deadlines = (args.step_deadline, args.episode_deadline)
         self.examiner = Examiner(self._make, self.tasks, deadlines)
         rates = {"heldout": 0.0, "heldout_faults": args.evaluation_fault_rate}
@@ -115,8 +120,9 @@ class Run:
 
     def _make(self, fault_rate: float, count: int) -> list[ToolEnv]:
         args = self.args
-        kwargs: dict[str, Any] = {"fault_rate": fault_rate, "max_turns": args.max_turns}
+        kwargs = args.arguments | {"fault_rate": fault_rate, "max_turns": args.max_turns}
         kwargs["tool_docs"] = args.tool_docs and not args.policy.native_tools
+        kwargs.setdefault("tasks", self.practice)
         made = [gymnasium.make(args.env, **kwargs) for _ in range(min(count, args.workers))]
         return [env for env in made if isinstance(env, ToolEnv)]
 
@@ -134,11 +140,14 @@ class Run:
     def shown(self) -> list[Trajectory]:
         """Demonstrations of some of the training tasks."""
         args = self.args
-        if args.shown > len(self.train_tasks):
-            raise ValueError(f"shown={args.shown}: there are {len(self.train_tasks)} tasks")
         tasks = random.Random(derive(args.seed, "shown")).sample(self.train_tasks, args.shown)
-        with closing(self._make(args.teacher_fault_rate, 1)[0]) as env:
-            return imitation.demonstrations(env, tasks, args.teacher, args.seed)
+        self.announce(f"demonstrations are played, {args.shown} of them")
+        envs = self._make(args.teacher_fault_rate, min(args.shown, TEACHERS))
+        try:
+            return imitation.demonstrations(envs, tasks, args.teacher, args.seed)
+        finally:
+            for env in envs:
+                env.close()
 
     def texts(self) -> list[str]:
         """All that is said in the demonstrations, and the prompts of all training tasks."""
@@ -147,13 +156,16 @@ class Run:
     def imitate(self) -> None:
         """Worksheets first, then demonstrations."""
         args, learner = self.args, self.likelihood
+        if args.worksheets.steps:
+            self.announce(f"worksheets, {args.worksheets.steps} steps")
         if args.policy.kind == "chars":
             imitation.pretrain(learner, args.worksheets, args.seed)
         elif args.worksheets.steps:
-            words = args.context // WORD
-            imitation.copying(learner, args.worksheets, self.codec, self.texts(), words, args.seed)
+            imitation.copying(learner, args.worksheets, self.codec, args.seed)
         if args.demonstrations.steps:
-            imitation.finetune(learner, args.demonstrations, self.shown, self.codec, args.seed)
+            shown, lesson, how_often = self.shown, args.demonstrations, args.renamed
+            self.announce(f"demonstrations are learned, {lesson.steps} steps")
+            imitation.finetune(learner, lesson, shown, self.codec, args.seed, how_often)
         self.publish()
         if self.reference is not None:
             self.learner.publish(self.reference)

@@ -3,16 +3,16 @@
 import json
 import random
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import TypeAlias
 
 import torch
 
-from agent_envs.baselines import chars
+from agent_envs.baselines import chars, renaming
 from agent_envs.baselines.batch import Batch
 from agent_envs.baselines.codec import Codec
 from agent_envs.baselines.model import Likelihood
 from agent_envs.baselines.processes import learnable
+from agent_envs.baselines.renaming import Renaming, same
 from agent_envs.baselines.settings import Lesson
 from agent_envs.env import ToolEnv
 from agent_envs.policy import Messages, Policy, ScriptedPolicy, oracle
@@ -25,8 +25,8 @@ from agent_envs.turns import Action, ToolCall
 Written: TypeAlias = tuple[list[int], list[bool]]
 """Tokens, and which of them are to be learned."""
 
-FEW = 4
-"""How many words are copied at first."""
+FEWEST, MOST = 4, 40
+"""How many tokens are copied."""
 WORKSHEET = 32
 """How many characters of a worksheet are read at once."""
 
@@ -42,58 +42,82 @@ def pretrain(model: Likelihood, lesson: Lesson, seed: int) -> None:
     _teach(model, lesson, batch)
 
 
-def copying(
-    model: Likelihood, lesson: Lesson, codec: Codec, texts: Sequence[str], words: int, seed: int
-) -> None:
-    """Teach to repeat what stands earlier in a conversation: pieces of texts, with numbers between
-    their words. They grow from a few words to `words`: far things are found once near ones are."""
+def copying(model: Likelihood, lesson: Lesson, codec: Codec, seed: int) -> None:
+    """Teach to repeat what stands earlier in a conversation: tokens at random, since what can be
+    guessed is not copied."""
     rng = random.Random(derive(seed, "worksheets"))
+    between = codec.open([{"role": "user", "content": ""}])
 
-    steps = count()
+    def sheet(count: int) -> Written:
+        piece = [rng.randrange(codec.size) for _ in range(count)]
+        asked, answer = piece + between, [*piece, codec.end]
+        return asked + answer, [False] * len(asked) + [True] * len(answer)
 
     def batch() -> list[Written]:
-        most = FEW + (words - FEW) * next(steps) // lesson.steps
-        return [_copy(codec, rng.choice(texts), most, rng) for _ in range(lesson.batch)]
+        count = rng.randrange(FEWEST, MOST)
+        return [sheet(count) for _ in range(lesson.batch)]
 
     _teach(model, lesson, batch)
 
 
 def finetune(
-    model: Likelihood, lesson: Lesson, shown: Sequence[Trajectory], codec: Codec, seed: int
+    model: Likelihood,
+    lesson: Lesson,
+    shown: Sequence[Trajectory],
+    codec: Codec,
+    seed: int,
+    renamed: float = 0.0,
 ) -> None:
-    """Teach the turns of demonstrations; what the environment says is read and not learned."""
+    """Teach the turns of demonstrations; what the environment says is read and not learned.
+
+    `renamed`: how often one is told with other names and numbers, see `renaming.py`."""
     rng = random.Random(derive(seed, "demonstrations"))
-    rows = [transcribe(trajectory, codec) for trajectory in shown]
-    _teach(model, lesson, lambda: rng.choices(rows, k=lesson.batch))
+    words = renaming.vocabulary(texts(shown)) if renamed else []
+    plain = [transcribe(trajectory, codec) for trajectory in shown]
+    places = [(i, part) for i, rows in enumerate(plain) for part in range(len(rows))]
+
+    def row(episode: int, part: int) -> Written:
+        if not renamed or rng.random() >= renamed:
+            return plain[episode][part]
+        rename = renaming.renaming(shown[episode], words, rng)
+        return transcribe(shown[episode], codec, rename)[part]
+
+    _teach(model, lesson, lambda: [row(*place) for place in rng.choices(places, k=lesson.batch)])
 
 
 def demonstrations(
-    env: ToolEnv, tasks: Sequence[Task], teacher: str, seed: int
+    envs: list[ToolEnv], tasks: Sequence[Task], teacher: str, seed: int
 ) -> list[Trajectory]:
     """Episodes of a teacher: `oracle`, or `vote`, which asks until two results agree."""
-    return rollout(env, _teacher(teacher, env), tasks, seed=derive(seed, "teacher"))
+    return rollout(envs, _teacher(teacher, envs[0]), tasks, seed=derive(seed, "teacher"))
 
 
-def transcribe(trajectory: Trajectory, codec: Codec) -> Written:
-    """A demonstration as tokens, and which of them are the teacher's.
-
-    Where the codec would show a conversation anew at some turn, what follows is left out.
-    """
-    messages = list(trajectory.prompt)
-    tokens = codec.open(messages)
-    own = [False] * len(tokens)
+def transcribe(trajectory: Trajectory, codec: Codec, rename: Renaming = same) -> list[Written]:
+    """A demonstration as tokens, and which of them are the teacher's: a row, or several where the
+    codec shows the conversation anew at some turns. Earlier turns are then read, not learned."""
+    messages = _renamed(trajectory.prompt, rename)
+    rows = [_heard(codec.open(messages))]
     for turn in trajectory.turns:
-        text = spell(turn.action, trajectory)
+        text = rename(spell(turn.action, trajectory))
         said = codec.write(text)
         messages.append({"role": "assistant", "content": text})
-        heard, count = list(turn.info["messages"]), len(messages)
+        heard, count = _renamed(turn.info["messages"], rename), len(messages)
         news = codec.follow(messages + heard, count, ended=True)
         messages += heard
+        tokens, own = rows[-1]
         tokens += said + (news or [])
         own += [True] * len(said) + [False] * len(news or [])
         if news is None:
-            break
-    return tokens, own
+            rows.append(_heard(codec.open(messages)))
+    return [(tokens, own) for tokens, own in rows if any(own)]
+
+
+def _heard(tokens: list[int]) -> Written:
+    return tokens, [False] * len(tokens)
+
+
+def _renamed(messages: Messages, rename: Renaming) -> list[dict[str, str]]:
+    return [{**message, "content": rename(message["content"])} for message in messages]
 
 
 def texts(shown: Sequence[Trajectory]) -> list[str]:
@@ -152,31 +176,28 @@ def _worksheet(rng: random.Random) -> str:
     return text[:WORKSHEET]
 
 
-def _copy(codec: Codec, text: str, words: int, rng: random.Random) -> Written:
-    """A conversation whose answer is its question, from somewhere in the middle on."""
-    piece = text.split(" ")
-    start = rng.randrange(len(piece))
-    piece = piece[start : start + rng.randrange(1, words + 1)]
-    for _ in range(rng.randrange(1, 4)):
-        number = str(rng.randrange(10 ** rng.randrange(1, 7)))
-        piece.insert(rng.randrange(len(piece) + 1), number)
-    first = rng.randrange(len(piece))
-    wanted = " ".join(piece[first:] + piece[:first])
-    asked = codec.open([{"role": "user", "content": " ".join(piece)}])
-    answer = codec.write(wanted)
-    return asked + answer, [False] * len(asked) + [True] * len(answer)
-
-
 def _teach(model: Likelihood, lesson: Lesson, batch: Callable[[], list[Written]]) -> None:
     """Cross-entropy on the marked tokens, with AdamW (Loshchilov and Hutter, 2019)."""
     device = model.model.weight.device
     optimizer = torch.optim.AdamW(learnable(model), lesson.learning_rate, weight_decay=0.01)
-    for _ in range(lesson.steps):
+    for step in range(1, lesson.steps + 1):
+        for group in optimizer.param_groups:
+            group["lr"] = _rate(lesson, step)
         rows = _rows(batch(), device)
         loss = -model(rows)[rows.own].mean()
         optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
+        if lesson.max_grad_norm:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), lesson.max_grad_norm)
         optimizer.step()
+
+
+def _rate(lesson: Lesson, step: int) -> float:
+    """The learning rate of a step, the first of which is 1."""
+    if step <= lesson.warmup:
+        return lesson.learning_rate * step / lesson.warmup
+    left = (lesson.steps + 1 - step) / (lesson.steps + 1 - lesson.warmup)
+    return lesson.learning_rate * (left if lesson.decay else 1.0)
 
 
 def _rows(written: Sequence[Written], device: torch.device) -> Batch:

@@ -42,7 +42,7 @@ def _byte_pairs(args: Args, out: Path, texts: Texts) -> Codec:
 
     if (out / NAME).exists() and (out / checkpoint.NAME).exists():
         return BytePairs.load(out / NAME)
-    codec = BytePairs.learn(texts(), args.policy.vocabulary)
+    codec = BytePairs.learn(texts(), args.policy.vocabulary, args.policy.memory)
     codec.save(out)
     return codec
 

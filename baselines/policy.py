@@ -187,7 +187,8 @@ class TokenPolicy(Policy):
             ended = row.tokens[-1:] == [codec.end] and row.spans[-1][1] > row.spans[-1][0]
             news = codec.follow(messages, talk.heard, ended=ended)
             if news is None:
-                _say_once()
+                if not codec.memory:
+                    _say_once()
                 row.restart()
                 talk.base = talk.read = len(row.tokens)
                 news = codec.open(messages)

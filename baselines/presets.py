@@ -45,32 +45,44 @@ PRESETS: dict[str, dict[str, Any]] = {
         "rows": 16,
         "workers": 16,
     },
-    # Questions to one table: look at the tables, answer with a query.
+    # Questions to one table: look at the tables, answer with a query. Sampled at temperature 1 the
+    # tails of a thousand tokens would be most of what it is told about.
     "sql": _SCRATCH
     | {
         "env": "agent/SQL-v0",
-        "policy": Player(kind="bpe", vocabulary=1024, rope_base=10_000.0),
+        "policy": Player(kind="bpe", vocabulary=1024, rope_base=1000.0),
         "layers": 3,
         "context": 512,
         "turn_limit": 128,
-        "worksheets": Lesson(350, 32, 1.5e-3),
-        "demonstrations": Lesson(300, 8, 1.5e-3),
+        "practice": 3000,
+        "shown": 1200,
+        "worksheets": Lesson(400, 32, 2e-3, warmup=50, max_grad_norm=1.0),
+        "demonstrations": Lesson(260, 32, 2e-3, warmup=20, decay=True, max_grad_norm=1.0),
+        "temperature": 0.6,
+        "tasks": 24,
+        "draws": 1,
+        "loss": "gspo",
+        "learning_rate": 5e-5,
         "rows": 32,
-        "workers": 32,
+        "workers": 64,
     },
     # Something to be read off a page: find it in three or four clicks.
     "browser": _SCRATCH
     | {
         "env": "agent/Browser-v0",
-        "policy": Player(kind="bpe", vocabulary=1024, rope_base=10_000.0),
+        "arguments": {"page_chars": 1600},
+        "policy": Player(kind="bpe", vocabulary=1024, memory=1, rope_base=10_000.0),
         "max_turns": 8,
-        "context": 4608,
-        "turn_limit": 96,
-        "worksheets": Lesson(350, 32, 1.5e-3),
-        "demonstrations": Lesson(150, 4, 1.5e-3),
+        "context": 1536,
+        "turn_limit": 224,
+        "worksheets": Lesson(0, 32, 1.5e-3),
+        "shown": 36,
+        "renamed": 1.0,
+        "demonstrations": Lesson(400, 16, 2e-3, warmup=30),
+        "examination": 0,
         "tasks": 4,
         "draws": 2,
-        "rows": 4,
+        "rows": 32,
         "workers": 8,
     },
 }
@@ -78,6 +90,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 PUBLISHED_MODEL: dict[str, Any] = {
     "worksheets": Lesson(0, 1, 0.0),
     "demonstrations": Lesson(0, 1, 0.0),
+    "practice": 0,
     "shown": 0,
     "tool_docs": True,
     "context": 4096,

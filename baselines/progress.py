@@ -2,6 +2,17 @@
 
 import sys
 import time
+from collections.abc import Callable
+
+
+def announcer(quiet: bool) -> Callable[[str], None]:
+    """What writes a line on standard error where a phase begins that takes a while."""
+
+    def announce(phase: str) -> None:
+        if not quiet:
+            print(f"{time.strftime('%H:%M:%S')} {phase}", file=sys.stderr, flush=True)
+
+    return announce
 
 
 class Progress:

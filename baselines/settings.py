@@ -1,6 +1,7 @@
 """Everything that decides a run."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent_envs.baselines.shaping import Shaping
 
@@ -12,6 +13,12 @@ class Lesson:
     steps: int
     batch: int
     learning_rate: float
+    warmup: int = 0
+    """Over how many steps the learning rate rises to that."""
+    decay: bool = False
+    """Whether it then falls evenly, to nothing at the end."""
+    max_grad_norm: float = 0.0
+    """Longer gradients are shortened to this; 0 for never."""
 
 
 @dataclass
@@ -34,6 +41,9 @@ class Player:
     leaves out later, like the empty thoughts of Qwen3. Otherwise a new row begins there."""
     vocabulary: int = 512
     """With `bpe`: how many tokens, at most."""
+    memory: int = 0
+    """With `bpe`: how many of the last messages of tools the model has in sight, beside the prompt
+    and its turns; 0 for all. Where pages are long, the one that is open may be enough."""
     rope_base: float = 100.0
     """With `chars` and `bpe`: of rotary positions."""
 
@@ -46,6 +56,8 @@ class Args:
     """The id of the environment."""
     level: int = 0
     """Which level of tasks."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """What else the environment is made with, as in `--set arguments.page_chars=1600`."""
     max_turns: int = 4
     """The longest episode, in turns."""
     tool_docs: bool = True
@@ -76,6 +88,9 @@ class Args:
 
     worksheets: Lesson = field(default_factory=lambda: Lesson(300, 32, 1e-3))
     """Pre-training: single-digit sums with `chars`, copying with `bpe`."""
+    practice: int = 0
+    """0: the training tasks are those that the environment ships. Otherwise up to so many of the
+    level, as it makes them on request; see `TaskSource.more`."""
     shown: int = 30
     """How many training tasks are demonstrated."""
     teacher: str = "oracle"
@@ -84,6 +99,9 @@ class Args:
     """How often the tool lies to the teacher."""
     demonstrations: Lesson = field(default_factory=lambda: Lesson(200, 8, 1.5e-3))
     """Fine-tuning on what was demonstrated."""
+    renamed: float = 0.0
+    """How often a demonstration is told with other names and numbers, from 0 to 1: what the teacher
+    copied has to be copied again, and cannot be known by heart; see `renaming.py`."""
 
     updates: int = 40
     """How many updates of reinforcement learning."""

@@ -3,6 +3,7 @@
 import argparse
 import copy
 import dataclasses
+import inspect
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import gymnasium
 import torch
+from gymnasium.envs.registration import load_env_creator
 
 from agent_envs.baselines.credit import COMPARISONS
 from agent_envs.baselines.grpo import train
@@ -73,6 +75,8 @@ def check(args: Args) -> None:
     """Raise ValueError for arguments that make no run, saying which would."""
     kinds = (*COMPARISONS, "turn_values")
     few = ", ".join(f"{n}={getattr(args, n)}" for n in _COUNTS if getattr(args, n) < 1)
+    twice = ", ".join(sorted(_OWN.intersection(args.arguments)))
+    unknown = ", ".join(sorted(set(args.arguments) - _taken(args))) if args.arguments else ""
     kind = args.policy.kind
     rules = {
         _one_of("policy", kind, KINDS): kind in KINDS,
@@ -85,6 +89,9 @@ def check(args: Args) -> None:
         f"{few}: at least 1": not few,
         f"temperature={args.temperature}: over 0, to explore": args.temperature > 0,
         f"updates={args.updates}: at least 0": args.updates >= 0,
+        f"renamed={args.renamed}: from 0 to 1": 0 <= args.renamed <= 1,
+        f"arguments.{twice}: the trainer sets {twice} itself": not twice,
+        f"arguments.{unknown}: {args.env} takes no such argument": not unknown,
         f"device={args.device!r}: cpu or cuda": args.device.partition(":")[0] in ("cpu", "cuda"),
     }
     wrong = [rule for rule, holds in rules.items() if not holds]
@@ -95,7 +102,17 @@ def check(args: Args) -> None:
 
 
 PRECISIONS = ("float32", "bfloat16")
+_OWN = frozenset({"fault_rate", "level", "max_turns", "protocol", "split", "tool_docs"})
+"""Arguments of every environment that follow from others of a run."""
 _COUNTS = ("tasks", "draws", "epochs", "rows", "continuations", "workers", "evaluate_every")
+
+
+def _taken(args: Args) -> set[str]:
+    """The names of the arguments that the environment can be made with."""
+    entry = gymnasium.spec(args.env).entry_point
+    made: Any = load_env_creator(entry) if isinstance(entry, str) else entry
+    classes = made.__mro__ if inspect.isclass(made) else [made]
+    return {name for one in classes for name in inspect.signature(one).parameters}
 
 
 def _one_of(key: str, value: str, known: Iterable[str]) -> str:
@@ -104,10 +121,14 @@ def _one_of(key: str, value: str, known: Iterable[str]) -> str:
 
 def _change(args: Any, key: str, text: str) -> None:
     first, dot, rest = key.partition(".")
-    known = {f.name: getattr(args, f.name) for f in dataclasses.fields(args)}
+    known: dict[str, Any] = {f.name: getattr(args, f.name) for f in dataclasses.fields(args)}
     if not dot and hasattr(known.get(first), "kind"):
         dot, rest = ".", "kind"  # policy=hf is short for policy.kind=hf
-    if first not in known or bool(dot) != dataclasses.is_dataclass(known[first]):
+    if rest and isinstance(known.get(first), dict):
+        known[first][rest] = _value(text)
+        return
+    grouped = dataclasses.is_dataclass(known.get(first)) or isinstance(known.get(first), dict)
+    if first not in known or bool(dot) != grouped:
         keys = _keys(args)
         hint = near(key, keys)
         raise ValueError(f"--set {key}: no such argument{hint}; there are {', '.join(keys)}")
@@ -121,6 +142,14 @@ def _change(args: Any, key: str, text: str) -> None:
         raise ValueError(f"--set {key}={text}: not of type {kind.__name__}") from None
 
 
+def _value(text: str) -> Any:
+    """JSON, or else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -130,6 +159,7 @@ def _keys(args: Any) -> list[str]:
     for field in dataclasses.fields(args):
         value = getattr(args, field.name)
         inner = _keys(value) if dataclasses.is_dataclass(value) else []
+        inner = ["NAME"] if isinstance(value, dict) else inner
         keys += [f"{field.name}.{key}" for key in inner] or [field.name]
     return keys
 

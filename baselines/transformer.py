@@ -11,6 +11,9 @@ from torch.nn import functional as F
 from agent_envs.baselines.attention import Sizes, View
 from agent_envs.baselines.model import Model
 
+SHARP = 4.0
+"""The length of each pair in the queries and keys with which a head begins to look back."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -45,7 +48,7 @@ class Transformer(Model):
             nn.Embedding(shape.context, shape.width) if shape.positions == "learned" else None
         )
         self.blocks: Iterable[_Block]
-        self.blocks = nn.ModuleList(_Block(shape) for _ in range(shape.layers))  # type: ignore[assignment]
+        self.blocks = nn.ModuleList(_Block(shape, layer) for layer in range(shape.layers))  # type: ignore[assignment]
         self.norm = nn.LayerNorm(shape.width)
         self.head: nn.Linear = nn.Linear(shape.width, shape.vocabulary, bias=False)
         self._initialise(torch.Generator().manual_seed(seed))
@@ -79,6 +82,8 @@ class Transformer(Model):
     def _initialise(self, generator: torch.Generator) -> None:
         """Matrices from N(0, 0.7/sqrt(inputs)), embeddings from N(0, 0.02), biases zero."""
         for name, weight in self.named_parameters():
+            if name.endswith(".lean"):
+                continue
             if weight.dim() > 1:
                 std = 0.02 if name.split(".")[0] in ("embed", "place") else 0.7
                 std = std if std == 0.02 else std / math.sqrt(weight.shape[1])
@@ -88,19 +93,24 @@ class Transformer(Model):
 
 
 class _Block(nn.Module):
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, layer: int) -> None:
         super().__init__()
         width, self.heads = shape.width, shape.heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, False)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.rope = _Rope(shape) if shape.positions == "rope" else None
+        self.lean = (
+            nn.Parameter(self.rope.one_back(shape.heads)) if self.rope and not layer else None
+        )
 
     def project(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each (rows, heads, length, width of a head)."""
         rows, length, width = x.shape
         split = self.qkv(self.norm1(x)).view(rows, length, 3, self.heads, width // self.heads)
         q, k, v = split.permute(2, 0, 3, 1, 4)
+        if self.lean is not None:
+            q, k = q + self.lean[0], k + self.lean[1]
         if self.rope is not None:
             q, k = self.rope(q, positions), self.rope(k, positions)
         return q, k, v
@@ -122,12 +132,22 @@ class _Rope(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         half = shape.width // shape.heads // 2
-        speed = shape.base ** (-torch.arange(half) / half)
-        angle = torch.arange(shape.context + 1)[:, None] * speed
+        self.speed = shape.base ** (-torch.arange(half) / half)
+        angle = torch.arange(shape.context + 1)[:, None] * self.speed
         self.register_buffer("cos", angle.cos(), persistent=False)
         self.register_buffer("sin", angle.sin(), persistent=False)
         self.cos: Tensor
         self.sin: Tensor
+
+    def one_back(self, heads: int) -> Tensor:
+        """What is added to queries and keys, (2, heads, 1, width), so that the first head begins by
+        looking at the token before: half of what copying needs, which is long in coming by itself
+        (Olsson et al., 2022, arXiv:2209.11895). It is learned like all else."""
+        half = len(self.speed)
+        lean = torch.zeros(2, heads, 1, 2 * half)
+        lean[0, 0, 0, :half] = SHARP
+        lean[1, 0, 0] = SHARP * torch.cat([self.speed.cos(), self.speed.sin()])
+        return lean
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         cos, sin = self.cos[positions], self.sin[positions]

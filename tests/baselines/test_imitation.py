@@ -1,6 +1,7 @@
 """Worksheets and demonstrations: what is taught, and which of it is learned."""
 
 import random
+from typing import Any
 
 import gymnasium
 import pytest
@@ -42,8 +43,8 @@ def test_a_worksheet_holds_right_single_digit_sums() -> None:
 def test_the_oracle_is_transcribed_in_the_workshops_form() -> None:
     calculator = env()
     task = calculator.tasks.split("train", 0)[0]
-    shown = demonstrations(calculator, [task], "oracle", 0)
-    tokens, own = transcribe(shown[0], Chars())
+    shown = demonstrations([calculator], [task], "oracle", 0)
+    ((tokens, own),) = transcribe(shown[0], Chars())
     gold = task.data["answer"]
     text = f"{task.prompt}B{task.prompt[:-1]}|{gold}|{gold}|"
     assert chars.decode(tokens) == text
@@ -54,7 +55,7 @@ def test_the_oracle_is_transcribed_in_the_workshops_form() -> None:
 def test_the_voting_teacher_asks_until_two_results_agree() -> None:
     liar = env(fault_rate=0.4, max_turns=12)
     tasks = liar.tasks.split("train", 0)
-    shown = demonstrations(liar, tasks, "vote", 0)
+    shown = demonstrations([liar], tasks, "vote", 0)
     for trajectory in shown:
         results = [m["content"] for turn in trajectory.turns for m in turn.info["messages"]]
         assert len(set(results)) == len(results) - 1, "no two of the earlier results agreed"
@@ -76,15 +77,15 @@ def test_ask_until_two_agree() -> None:
 def test_a_teacher_that_nobody_knows_is_refused() -> None:
     calculator = env()
     with pytest.raises(ValueError, match="oracle or vote"):
-        demonstrations(calculator, calculator.tasks.split("train", 0)[:1], "socrates", 0)
+        demonstrations([calculator], calculator.tasks.split("train", 0)[:1], "socrates", 0)
 
 
 def test_lessons_teach_and_are_a_function_of_the_seed() -> None:
     calculator = env()
-    shown = demonstrations(calculator, calculator.tasks.split("train", 0)[:5], "oracle", 0)
+    shown = demonstrations([calculator], calculator.tasks.split("train", 0)[:5], "oracle", 0)
     lesson = Lesson(40, 8, 3e-3)
     models = [Transformer(Shape(width=32), seed=1) for _ in range(3)]
-    tokens, own = (torch.tensor([x]) for x in transcribe(shown[0], Chars()))
+    tokens, own = (torch.tensor([x]) for x in transcribe(shown[0], Chars())[0])
     with torch.no_grad():
         before = logprobs(models[0], tokens)[own].mean()
     for model, seed in zip(models, (7, 7, 8), strict=True):
@@ -99,7 +100,7 @@ def test_lessons_teach_and_are_a_function_of_the_seed() -> None:
 
 def test_what_the_environment_says_is_not_taught() -> None:
     calculator = env()
-    shown = demonstrations(calculator, calculator.tasks.split("train", 0)[:5], "oracle", 0)
+    shown = demonstrations([calculator], calculator.tasks.split("train", 0)[:5], "oracle", 0)
     weights = []
     for content in ("68|", "00|"):
         for trajectory in shown:  # nothing of the teacher's comes after this
@@ -108,6 +109,25 @@ def test_what_the_environment_says_is_not_taught() -> None:
         finetune(Likelihood(model), Lesson(3, 4, 1e-3), shown, Chars(), 0)
         weights.append(model.head.weight)
     assert torch.equal(*weights)
+
+
+def test_the_learning_rate_rises_over_the_warmup_and_falls_to_the_end() -> None:
+    rates = []
+
+    class Noted(torch.optim.AdamW):
+        def step(self, closure: Any = None) -> Any:
+            rates.append(self.param_groups[0]["lr"])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim, "AdamW", Noted)
+        for lesson in (
+            Lesson(5, 2, 6.0),
+            Lesson(5, 2, 6.0, warmup=2),
+            Lesson(5, 2, 6.0, warmup=2, decay=True),
+        ):
+            pretrain(Likelihood(Transformer(Shape(width=32), seed=1)), lesson, 0)
+    assert rates[:10] == [6.0] * 5 + [3.0] + [6.0] * 4
+    assert rates[10:] == pytest.approx([3.0, 6.0, 4.5, 3.0, 1.5])
 
 
 def test_the_alphabet_holds_all_that_sums_lead_to() -> None:

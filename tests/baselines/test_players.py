@@ -388,3 +388,20 @@ def test_a_copy_of_a_model_is_another_model() -> None:
     tokens = torch.arange(10)[None]
     with torch.no_grad():
         assert not torch.allclose(model(tokens), other(tokens))
+
+
+def test_old_pages_go_out_of_sight(tmp_path: Path) -> None:
+    codec = bpe.BytePairs.learn(TEXTS, 330, memory=1)
+    talk = [{"role": "user", "content": "find it"}]
+    first = codec.open(talk)
+    talk += [{"role": "assistant", "content": "look"}, {"role": "tool", "content": "page 1"}]
+    assert codec.follow(talk, 2, ended=True) == _LEARNED.follow(talk, 2, ended=True)
+    talk += [{"role": "assistant", "content": "on"}, {"role": "tool", "content": "page 2"}]
+    assert codec.follow(talk, 4, ended=True) is None, "page 1 was seen and is not any more"
+    assert codec.open(talk) == _LEARNED.open([m for m in talk if m["content"] != "page 1"])
+    talk += [{"role": "assistant", "content": "hm"}]
+    assert codec.follow(talk, 6, ended=True) == _LEARNED.follow(talk, 6, ended=True)
+    assert codec.open(talk)[: len(first) - 1] == first[:-1], "the prompt stays"
+    codec.save(tmp_path)
+    again = bpe.BytePairs.load(tmp_path / bpe.NAME)
+    assert again.memory == 1 and again.digest() == codec.digest() != _LEARNED.digest()

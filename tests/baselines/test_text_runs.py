@@ -23,6 +23,7 @@ from agent_envs.baselines.train import configure, main
 from agent_envs.cli import main as cli
 from agent_envs.envs.calculator.env import Calculator, CalculatorChars
 from agent_envs.rollout import rollout
+from agent_envs.turns import Action
 
 pytest.importorskip("tokenizers", reason="pip install '.[hf]'")
 transformers = pytest.importorskip("transformers", reason="pip install '.[hf]'")
@@ -211,11 +212,24 @@ def test_a_model_that_is_not_there_is_one_line(
     assert "nowhere" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["chars", "bpe"])
-def test_an_exported_model_plays_from_the_command_line(kind: str, tmp_path: Path) -> None:
+def _widen(folder: Path, context: int) -> None:
+    """Let a model read further: its positions are rotary, so that no weight depends on it."""
+    config = json.loads((folder / "config.json").read_text())
+    config["max_position_embeddings"] = context
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("kind", ["chars", "bpe", "hf"])
+def test_an_exported_model_plays_from_the_command_line(
+    kind: str, tmp_path: Path, published: Path
+) -> None:
     changes: dict[str, Any] = {"updates": 1, "export": True, "context": 700, "tool_docs": True}
     if kind == "chars":
         changes |= {"env": "agent/CalculatorChars-v0", "policy": Player(kind="chars")}
+    elif kind == "hf":
+        _widen(published, 700)
+        changes["policy"] = Player(kind="hf", path=str(published))
+        changes["worksheets"] = Lesson(0, 1, 1e-3)
     args = small(**changes)
     train(args, tmp_path / "run", quiet=True)
     folder, out = tmp_path / "run" / "model", tmp_path / "played"
@@ -242,3 +256,21 @@ def test_a_model_of_another_tokenizer_is_not_played(tmp_path: Path) -> None:
         export.play(env, str(tmp_path / "run" / "model"))
     with Calculator() as env, pytest.raises(OSError):
         export.play(env, str(tmp_path / "nowhere"))
+
+
+def test_a_published_model_plays_as_its_library_has_it(published: Path) -> None:
+    asked = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "67+90?"}]
+    with Calculator() as env:
+        policy = export.play(env, str(published))
+        policy.submit("k", asked)
+        while not (answers := policy.collect(0.0)):
+            pass
+        [(_, action)] = answers
+        inner = transformers.AutoModelForCausalLM.from_pretrained(published)
+        tokens = policy.codec.open(asked)
+        for _ in range(8):
+            logits = inner(torch.tensor([tokens])).logits[0, -1]
+            tokens.append(int(logits.argmax()))
+        begun = len(policy.codec.open(asked))
+        assert isinstance(action, Action) and action.sample
+        assert action.sample.tokens[:8] == tokens[begun:]

@@ -36,6 +36,9 @@ def test_changes_take_the_type_of_what_they_change() -> None:
     assert (args.fault_rate, args.seed, args.positions, args.shown) == (0.3, 4, "rope", 5)
     assert configure("workshop", ["worksheets.steps=7"]).worksheets.steps == 7
     assert configure("workshop").worksheets.steps == 300, "presets do not change"
+    given = configure("browser", ["arguments.page_chars=900", "arguments.isolation=none"])
+    assert given.arguments["page_chars"] == 900 and given.arguments["isolation"] == "none"
+    assert configure("workshop").arguments == {}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +59,10 @@ def test_changes_take_the_type_of_what_they_change() -> None:
         ("env=agent/Calculator-v0", "no characters .*CalculatorChars"),
         ("level=99", "level"),
         ("shown=71", "shown"),
+        ("renamed=2", "renamed=2.0: from 0 to 1"),
+        ("arguments=3", "no such argument"),
+        ("arguments.max_cals=3", "takes no such argument"),
+        ("arguments.fault_rate=0.1", "the trainer sets fault_rate itself"),
     ],
 )
 def test_nonsense_is_refused_with_a_reason(

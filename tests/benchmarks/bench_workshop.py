@@ -174,23 +174,29 @@ def report(results: dict[str, Runs], rows: list[Row], jobs: int) -> str:
         f"{machine([torch])}; {jobs} runs at a time, load {load()}.",
         NOTES,
         table(HEAD, [line(row, results[row.name]) for row in rows]),
-        table(
-            ["setting", "target", ""],
-            [
-                [row.name, target, "met" if holds(results[row.name]) else "NOT MET"]
-                for row in rows
-                for target, holds in row.targets
-            ],
-        ),
+        verdicts(results, rows),
         "The commands, SEED from 0 on:",
         "\n".join(f"    agent-envs train {shlex.join(row.command('SEED'))}" for row in rows),
         "Start and end, seed by seed:",
-        table(
-            ["setting", *(str(run["seed"]) for run in results[rows[0].name])],
-            [[row.name, *map(_change, results[row.name])] for row in rows],
-        ),
+        seeds_table(results, rows),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def verdicts(results: dict[str, Runs], rows: list[Row]) -> str:
+    """A table of which targets were met."""
+    lines = [
+        [row.name, target, "met" if holds(results[row.name]) else "NOT MET"]
+        for row in rows
+        for target, holds in row.targets
+    ]
+    return table(["setting", "target", ""], lines)
+
+
+def seeds_table(results: dict[str, Runs], rows: list[Row]) -> str:
+    """A table of start and end, seed by seed."""
+    seeds = [str(run["seed"]) for run in results[rows[0].name]]
+    return table(["setting", *seeds], [[r.name, *map(_change, results[r.name])] for r in rows])
 
 
 def _change(run: dict[str, Any]) -> str:
