@@ -40,6 +40,8 @@ from agent_envs.streams import derive
 from agent_envs.task import Task
 from agent_envs.trajectory import Trajectory
 
+WORD = 40
+"""A worksheet of copying has a word for every so many tokens that fit into the context."""
 TEACHERS = 16
 """How many environments a teacher plays in at once, at most."""
 REPEATS = {"heldout": 1, "heldout_faults": 4}
@@ -161,7 +163,8 @@ class Run:
         if args.policy.kind == "chars":
             imitation.pretrain(learner, args.worksheets, args.seed)
         elif args.worksheets.steps:
-            imitation.copying(learner, args.worksheets, self.codec, args.seed)
+            words = args.context // WORD
+            imitation.copying(learner, args.worksheets, self.codec, self.texts(), words, args.seed)
         if args.demonstrations.steps:
             shown, lesson, how_often = self.shown, args.demonstrations, args.renamed
             self.announce(f"demonstrations are learned, {lesson.steps} steps")

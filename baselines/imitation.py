@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TypeAlias
 
 import torch
@@ -25,8 +26,8 @@ from agent_envs.turns import Action, ToolCall
 Written: TypeAlias = tuple[list[int], list[bool]]
 """Tokens, and which of them are to be learned."""
 
-FEWEST, MOST = 4, 40
-"""How many tokens are copied."""
+FEW = 4
+"""How many words are copied at first."""
 WORKSHEET = 32
 """How many characters of a worksheet are read at once."""
 
@@ -42,20 +43,18 @@ def pretrain(model: Likelihood, lesson: Lesson, seed: int) -> None:
     _teach(model, lesson, batch)
 
 
-def copying(model: Likelihood, lesson: Lesson, codec: Codec, seed: int) -> None:
-    """Teach to repeat what stands earlier in a conversation: tokens at random, since what can be
-    guessed is not copied."""
+def copying(
+    model: Likelihood, lesson: Lesson, codec: Codec, texts: Sequence[str], words: int, seed: int
+) -> None:
+    """Teach to repeat what stands earlier in a conversation: pieces of texts, with numbers between
+    their words. They grow from a few words to `words`: far things are found once near ones are."""
     rng = random.Random(derive(seed, "worksheets"))
-    between = codec.open([{"role": "user", "content": ""}])
 
-    def sheet(count: int) -> Written:
-        piece = [rng.randrange(codec.size) for _ in range(count)]
-        asked, answer = piece + between, [*piece, codec.end]
-        return asked + answer, [False] * len(asked) + [True] * len(answer)
+    steps = count()
 
     def batch() -> list[Written]:
-        count = rng.randrange(FEWEST, MOST)
-        return [sheet(count) for _ in range(lesson.batch)]
+        most = FEW + (words - FEW) * next(steps) // lesson.steps
+        return [_copy(codec, rng.choice(texts), most, rng) for _ in range(lesson.batch)]
 
     _teach(model, lesson, batch)
 
@@ -174,6 +173,21 @@ def _worksheet(rng: random.Random) -> str:
         a, b = rng.randrange(10), rng.randrange(10)
         text += f"{a}+{b}={a + b};"
     return text[:WORKSHEET]
+
+
+def _copy(codec: Codec, text: str, words: int, rng: random.Random) -> Written:
+    """A conversation whose answer is its question, from somewhere in the middle on."""
+    piece = text.split(" ")
+    start = rng.randrange(len(piece))
+    piece = piece[start : start + rng.randrange(1, words + 1)]
+    for _ in range(rng.randrange(1, 4)):
+        number = str(rng.randrange(10 ** rng.randrange(1, 7)))
+        piece.insert(rng.randrange(len(piece) + 1), number)
+    first = rng.randrange(len(piece))
+    wanted = " ".join(piece[first:] + piece[:first])
+    asked = codec.open([{"role": "user", "content": " ".join(piece)}])
+    answer = codec.write(wanted)
+    return asked + answer, [False] * len(asked) + [True] * len(answer)
 
 
 def _teach(model: Likelihood, lesson: Lesson, batch: Callable[[], list[Written]]) -> None:
