@@ -63,5 +63,5 @@ def test_processes_that_stopped_go_on_as_if_they_had_not(out: Path) -> None:
 
     rows = numbers("whole")
     assert [row["update"] for row in rows] == [0, 1, 2, 3]
-    assert all(row["episodes"] == 6 and row["grad_norm"] > 0 for row in rows[1:])
+    assert all(row["episodes"] == 6 and row["grad_norm"] > 1e-3 for row in rows[1:])
     assert numbers("stopped") == rows

@@ -61,7 +61,8 @@ def test_random_conversations_are_read_as_each_alone(
         logits = reader.read(news, starts, slots)
         for row, slot in enumerate(slots):
             said[slot] = said[slot] + news[row]
-            torch.testing.assert_close(logits[row], read_alone(model, said[slot]))
+            wanted = read_alone(model, said[slot])
+            torch.testing.assert_close(logits[row], wanted, atol=1e-4, rtol=1e-4)
     together = sum(isinstance(view, Step) for view in views)
     assert 50 < together < len(views) - 50
 

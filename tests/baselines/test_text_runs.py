@@ -57,7 +57,8 @@ def small(**changes: Any) -> Args:
         "max_turns": 2,
         "updates": 3,
         "tasks": 2,
-        "group": 3,
+        "group": 6,
+        "seed": 2,
         "turn_limit": 10,
         "share": 8,
         "slots": 0,
@@ -102,7 +103,7 @@ def test_a_run_that_stopped_goes_on_as_if_it_had_not(
             train(small(**changes), broken, quiet=True)
     train(small(**changes), broken, resume=True, quiet=True)
     assert numbers(broken) == numbers(whole)
-    assert all(row["grad_norm"] > 0 and row["ratio_off"] <= 1e-4 for row in numbers(whole)[1:])
+    assert all(row["grad_norm"] > 1e-3 and row["ratio_off"] <= 1e-4 for row in numbers(whole)[1:])
     one, two = weights(whole), weights(broken)
     assert one.keys() == two.keys() and all(torch.equal(one[k], two[k]) for k in one)
     if kind == "lora":
@@ -173,7 +174,7 @@ def test_half_precision_and_a_correction_for_it() -> None:
         for number in (1, 2):
             before = run.copy.model.weight.clone()
             values = run.update(number)
-            assert values["grad_norm"] > 0 and values["ratio_off"] == 0
+            assert values["grad_norm"] > 1e-3 and values["ratio_off"] == 0
             assert not torch.equal(before, run.copy.model.weight)
 
 
@@ -182,7 +183,7 @@ def test_every_loss_runs(loss: str) -> None:
     with Run(small(loss=loss, constant=30, kl=0.1, kl_gradient="unbiased", rows=2)) as run:
         run.imitate()
         values = run.update(1)
-        assert values["ratio_off"] <= 1e-4 and values["grad_norm"] > 0
+        assert values["ratio_off"] <= 1e-4 and values["grad_norm"] > 1e-3
 
 
 @pytest.mark.parametrize("preset", PRESETS)
