@@ -182,12 +182,32 @@ def ours(start: Path, seed: int, out: Path) -> dict[str, Any]:
 def theirs(start: Path, seed: int, out: Path) -> dict[str, Any]:
     """TRL's figures; the model in `out`."""
     from datasets import arrow_dataset
-    from trl import GRPOConfig, GRPOTrainer
 
     from agent_envs.adapters import trl
 
     arrow_dataset.generate_fingerprint = lambda dataset: "rows"  # some pyarrow's types don't pickle
     told: dict[str, Any] = {"episodes": 0, "calls": 0, "tokens": 0, "invalid": 0, "reward": []}
+    tokenizer = load_tokenizer(str(start))
+    tokenizer.response_template = RESPONSE
+    practised = {task.id for task in halves()[1]}
+    rows = [row for row in trl.rows(ENV, seed=seed, tool_docs=True) if row["task"] in practised]
+    trainer = counting(told)(
+        model=AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32),
+        processing_class=tokenizer,
+        environment_factory=partial(trl.environment, ENV, max_turns=TURNS),
+        train_dataset=arrow_dataset.Dataset.from_list(rows),
+        reward_funcs=trl.reward(tokenizer),
+        args=their_settings(seed, out / "trl"),
+    )
+    trainer.train()
+    trainer.model.save_pretrained(out / "model")
+    load_tokenizer(str(start)).save_pretrained(out / "model")
+    return told
+
+
+def counting(told: dict[str, Any]) -> Any:
+    """TRL's trainer, which adds up what it plays."""
+    from trl import GRPOTrainer
 
     class Counted(GRPOTrainer):
         def _generate(self, prompts: Any) -> Any:
@@ -203,36 +223,28 @@ def theirs(start: Path, seed: int, out: Path) -> dict[str, Any]:
             told["reward"].append(round(float(rewards.nanmean()), 4))
             return rewards
 
-    tokenizer = load_tokenizer(str(start))
-    tokenizer.response_template = RESPONSE
-    practised = {task.id for task in halves()[1]}
-    rows = [row for row in trl.rows(ENV, seed=seed, tool_docs=True) if row["task"] in practised]
-    trainer = Counted(
-        model=AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32),
-        processing_class=tokenizer,
-        environment_factory=partial(trl.environment, ENV, max_turns=TURNS),
-        train_dataset=arrow_dataset.Dataset.from_list(rows),
-        reward_funcs=trl.reward(tokenizer),
-        args=GRPOConfig(
-            output_dir=str(out / "trl"),
-            seed=seed,
-            per_device_train_batch_size=TASKS * GROUP,
-            num_generations=GROUP,
-            max_steps=UPDATES,
-            max_completion_length=WRITTEN,
-            max_tool_calling_iterations=TURNS - 1,
-            learning_rate=RATE,
-            lr_scheduler_type="constant",
-            logging_steps=1,
-            report_to="none",
-            save_strategy="no",
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            disable_tqdm=True,
-        ),
+    return Counted
+
+
+def their_settings(seed: int, out: Path) -> Any:
+    """The same run as `settings`, in TRL's words."""
+    from trl import GRPOConfig
+
+    return GRPOConfig(
+        output_dir=str(out),
+        seed=seed,
+        per_device_train_batch_size=TASKS * GROUP,
+        num_generations=GROUP,
+        max_steps=UPDATES,
+        max_completion_length=WRITTEN,
+        max_tool_calling_iterations=TURNS - 1,
+        learning_rate=RATE,
+        lr_scheduler_type="constant",
+        logging_steps=1,
+        report_to="none",
+        save_strategy="no",
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        disable_tqdm=True,
     )
-    trainer.train()
-    trainer.model.save_pretrained(out / "model")
-    load_tokenizer(str(start)).save_pretrained(out / "model")
-    return told

@@ -7,20 +7,12 @@ table goes to `docs/measured/bench_presets.md`, all figures to `bench_presets.js
 figure fails the run: the log says what was met.
 """
 
-import argparse
-import datetime
-import json
-import os
-import shlex
-import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.bench_workshop import Row, Runs, gain, mean, run, seeds_table, verdicts
-from tests.benchmarks.programs import ROOT
-from tests.benchmarks.report import command, load, machine, table
+from tests.benchmarks.bench_workshop import Row, Runs, asked, gain, keep, log, mean, played, run
+from tests.benchmarks.report import table
 
 POINTS, MINUTES = 15, 20
 
@@ -85,48 +77,17 @@ def line(row: Row, runs: Runs) -> list[str]:
 
 
 def report(results: dict[str, Runs], rows: list[Row], jobs: int) -> str:
-    """The log: the table, what was met, the commands, the seeds one by one."""
-    torch = f"torch=={__import__('torch').__version__}"
-    parts = [
-        "# Three environments, from scratch",
-        f"Measured on {datetime.date.today()} with `{command('bench_presets')}`: "
-        f"{machine([torch])}; {jobs} runs at a time, load {load()}.",
-        NOTES,
-        table(HEAD, [line(row, results[row.name]) for row in rows]),
-        verdicts(results, rows),
-        "The commands, SEED from 0 on:",
-        "\n".join(f"    agent-envs train {shlex.join(row.command('SEED'))}" for row in rows),
-        "Start and end, seed by seed:",
-        seeds_table(results, rows),
-    ]
-    return "\n\n".join(parts) + "\n"
+    """The log."""
+    summary = table(HEAD, [line(row, results[row.name]) for row in rows])
+    title = "Three environments, from scratch"
+    return log(title, "bench_presets", [NOTES, summary], results, rows, jobs)
 
 
 def main() -> None:
     """Run every preset with every seed, and write the log and the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3, help="0 to this, less one")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--only", action="append", help="a preset, may be repeated")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "measured")
-    options = parser.parse_args()
-    rows = [row for row in ROWS if not options.only or row.name in options.only]
-    if not rows:
-        raise SystemExit(f"no such preset; there are {', '.join(row.name for row in ROWS)}")
-    results: dict[str, Runs] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="presets-") as scratch,
-        ThreadPoolExecutor(options.jobs) as pool,
-    ):
-        work = [(row, seed, Path(scratch)) for row in rows for seed in range(options.seeds)]
-        found = list(pool.map(lambda one: timed(*one), work))
-    for row in rows:
-        results[row.name] = [r for (one, _, _), r in zip(work, found, strict=True) if one is row]
-    text = report(results, rows, options.jobs)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "bench_presets.md").write_text(text)
-    (options.out / "bench_presets.json").write_text(json.dumps(results, indent=1) + "\n")
-    print(text)
+    options, rows = asked(__doc__, ROWS, seeds=3)
+    results = played(rows, options.seeds, options.jobs, timed)
+    keep(options.out, "bench_presets", report(results, rows, options.jobs), results)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ curves to `bench_workshop.png` beside it. No figure fails the run: the log says 
 
 import argparse
 import datetime
+import importlib.metadata
 import json
 import os
 import shlex
@@ -16,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +124,10 @@ def run(row: Row, seed: int, out: Path) -> dict[str, Any]:
     return summary | {"curve": curve}
 
 
+Play = Callable[[Row, int, Path], dict[str, Any]]
+"""What makes a run of a row and a seed, in a folder."""
+
+
 def line(row: Row, runs: Runs) -> list[str]:
     """A row of the table; shares in percent."""
     ends = [100 * r["heldout_end"] for r in runs]
@@ -166,14 +171,26 @@ included. The times of an update are without evaluation."""
 
 
 def report(results: dict[str, Runs], rows: list[Row], jobs: int) -> str:
-    """The log: the table, what was met, the commands, the seeds one by one."""
-    torch = f"torch=={__import__('torch').__version__}"
+    """The log."""
+    summary = table(HEAD, [line(row, results[row.name]) for row in rows])
+    return log("The workshop", "bench_workshop", [NOTES, summary], results, rows, jobs)
+
+
+def log(
+    title: str,
+    name: str,
+    summary: list[str],
+    results: dict[str, Runs],
+    rows: Sequence[Row],
+    jobs: int,
+) -> str:
+    """A benchmark's log: what it comes to, what was met, the commands, the seeds one by one."""
+    torch = f"torch=={importlib.metadata.version('torch')}"
     parts = [
-        "# The workshop",
-        f"Measured on {datetime.date.today()} with `{command('bench_workshop')}`: "
+        f"# {title}",
+        f"Measured on {datetime.date.today()} with `{command(name)}`: "
         f"{machine([torch])}; {jobs} runs at a time, load {load()}.",
-        NOTES,
-        table(HEAD, [line(row, results[row.name]) for row in rows]),
+        *summary,
         verdicts(results, rows),
         "The commands, SEED from 0 on:",
         "\n".join(f"    agent-envs train {shlex.join(row.command('SEED'))}" for row in rows),
@@ -183,7 +200,7 @@ def report(results: dict[str, Runs], rows: list[Row], jobs: int) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def verdicts(results: dict[str, Runs], rows: list[Row]) -> str:
+def verdicts(results: dict[str, Runs], rows: Sequence[Row]) -> str:
     """A table of which targets were met."""
     lines = [
         [row.name, target, "met" if holds(results[row.name]) else "NOT MET"]
@@ -193,7 +210,7 @@ def verdicts(results: dict[str, Runs], rows: list[Row]) -> str:
     return table(["setting", "target", ""], lines)
 
 
-def seeds_table(results: dict[str, Runs], rows: list[Row]) -> str:
+def seeds_table(results: dict[str, Runs], rows: Sequence[Row]) -> str:
     """A table of start and end, seed by seed."""
     seeds = [str(run["seed"]) for run in results[rows[0].name]]
     return table(["setting", *seeds], [[r.name, *map(_change, results[r.name])] for r in rows])
@@ -221,32 +238,46 @@ def draw(path: Path, results: dict[str, Runs]) -> None:
     figure.savefig(path, dpi=120)
 
 
-def main() -> None:
-    """Run every row with every seed, and write the log, the figures and the curves."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10, help="0 to this, less one")
+def asked(
+    doc: str | None, every: Sequence[Row], seeds: int
+) -> tuple[argparse.Namespace, list[Row]]:
+    """The arguments of a benchmark, and the rows that they choose."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--seeds", type=int, default=seeds, help="0 to this, less one")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--only", action="append", help="the name of a row, may be repeated")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "measured")
     options = parser.parse_args()
-    rows = [row for row in ROWS if not options.only or row.name in options.only]
+    rows = [row for row in every if not options.only or row.name in options.only]
     if not rows:
-        raise SystemExit(f"no such row; there are {', '.join(row.name for row in ROWS)}")
-    results: dict[str, Runs] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="workshop-") as scratch,
-        ThreadPoolExecutor(options.jobs) as pool,
-    ):
-        for row in rows:
-            todo = [(row, seed, Path(scratch)) for seed in range(options.seeds)]
-            results[row.name] = list(pool.map(lambda work: run(*work), todo))
-            print(table(HEAD, [line(row, results[row.name])]), flush=True)
-    text = report(results, rows, options.jobs)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "bench_workshop.md").write_text(text)
-    (options.out / "bench_workshop.json").write_text(json.dumps(results, indent=1) + "\n")
-    draw(options.out / "bench_workshop.png", results)
+        raise SystemExit(f"no such row; there are {', '.join(row.name for row in every)}")
+    return options, rows
+
+
+def played(rows: Sequence[Row], seeds: int, jobs: int, one: Play = run) -> dict[str, Runs]:
+    """Every row with every seed, some at a time."""
+    with tempfile.TemporaryDirectory(prefix="runs-") as scratch, ThreadPoolExecutor(jobs) as pool:
+        coming = {
+            row.name: [pool.submit(one, row, seed, Path(scratch)) for seed in range(seeds)]
+            for row in rows
+        }
+        return {name: [future.result() for future in futures] for name, futures in coming.items()}
+
+
+def keep(out: Path, name: str, text: str, results: dict[str, Runs]) -> None:
+    """Write the log and the figures, and show the log."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.md").write_text(text)
+    (out / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
     print(text)
+
+
+def main() -> None:
+    """Run every row with every seed, and write the log, the figures and the curves."""
+    options, rows = asked(__doc__, ROWS, seeds=10)
+    results = played(rows, options.seeds, options.jobs)
+    keep(options.out, "bench_workshop", report(results, rows, options.jobs), results)
+    draw(options.out / "bench_workshop.png", results)
 
 
 if __name__ == "__main__":
