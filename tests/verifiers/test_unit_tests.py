@@ -416,3 +416,11 @@ TAKES_ALL = (
 def test_forged_words_end_no_test_well(said: str, test: str, backend: str) -> None:
     source = FORGED.replace("{}", said)
     assert not grade("asserts", source, [test], backend).passed
+
+
+def test_code_that_goes_elsewhere_is_asked_all_the_same(backend: str) -> None:
+    """A question too long for its cell lies in a file, where the session began."""
+    source = "import os, tempfile\nos.chdir(tempfile.gettempdir())\ndef f(x): return len(x)\n"
+    tests = [{"args": repr(("x" * n,)), "returns": str(n)} for n in (3, 50_000)]
+    report = grade("cases", source, tests, backend)
+    assert report.passed, report

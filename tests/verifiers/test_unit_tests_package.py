@@ -233,3 +233,18 @@ def test_what_cannot_be_imported_fails_all(backend: str, change: dict[str, str])
     test = "from shop import Cart\ndef test_a(): assert Cart().total == 0\ndef test_b(): pass"
     report = grade({**SHOP, **change}, [file(test, ["test_a", "test_b"])], backend)
     assert [r.passed for r in report.results] == [False, False], report
+
+
+def test_tests_that_go_elsewhere_are_run_all_the_same(backend: str) -> None:
+    """An answer too long for a cell lies in a file, where the session began."""
+    source = """
+import os, tempfile
+from shop.pages import page
+os.chdir(tempfile.gettempdir())
+def test_one(): assert len(page(1)) == 50_000
+def test_two(): assert len(page(2)) == 100_000
+"""
+    files = SHOP | {"shop/pages.py": "def page(n): return 'x' * 50_000 * n\n"}
+    tests = [file(source, ["test_one", "test_two"], "tests/test_pages.py")]
+    report = grade(files, tests, backend)
+    assert report.passed, report
