@@ -108,17 +108,40 @@ def gold(task: Task) -> str:
 @pytest.mark.parametrize("name", sites.names())
 def test_the_gold_steps_of_every_task_of_every_split_solve_it(name: str) -> None:
     for task in EVERY:
-        if task.data["site"] != name:
-            continue
-        client, messages = start(task), [{"role": "user", "content": task.prompt}]
-        while not isinstance(move := oracle.move(task.data, messages), str):
-            answer(client, move, messages)
-            assert client.status == 200, (task.id, client.url, client.page.text)
-            shown = Counter((e.role, e.name) for e in client.page.elements if e.role)
-            assert all(n == 1 and key[1] for key, n in shown.items()), (task.id, client.url, shown)
-        result = outcome(task, client, move)
-        assert result.passed, (task.id, result.reason)
-        assert set(result.components.values()) == {1.0} and not result.reason
+        if task.data["site"] == name:
+            is_solved_by_its_gold_steps(task)
+
+
+def is_solved_by_its_gold_steps(task: Task) -> None:
+    client, messages = start(task), [{"role": "user", "content": task.prompt}]
+    while not isinstance(move := oracle.move(task.data, messages), str):
+        answer(client, move, messages)
+        assert client.status == 200, (task.id, client.url, client.page.text)
+        shown = Counter((e.role, e.name) for e in client.page.elements if e.role)
+        assert all(n == 1 and key[1] for key, n in shown.items()), (task.id, client.url, shown)
+    result = outcome(task, client, move)
+    assert result.passed, (task.id, result.reason)
+    assert set(result.components.values()) == {1.0} and not result.reason
+
+
+@pytest.mark.parametrize("level", range(4))
+def test_more_training_tasks_are_new_ones_in_worlds_of_their_own(level: int) -> None:
+    shipped = TASKS.split("train", level)
+    source = TASKS.more(len(shipped) + 40, level)
+    found = source.split("train", level)
+    more = found[len(shipped) :]
+    assert found[: len(shipped)] == shipped and len(more) == 40
+    assert source.split("heldout", level) == TASKS.split("heldout", level)
+    assert not {task.data["seed"] for task in more} & {task.data["seed"] for task in EVERY}
+    answers = Counter((t.data["family"], t.data["answer"]) for t in [*EVERY, *more])
+    assert max(n for (_, gold), n in answers.items() if gold) == 1
+    for task in more:
+        is_solved_by_its_gold_steps(task)
+
+
+def test_more_training_tasks_of_no_level() -> None:
+    with pytest.raises(ValueError, match="level=4: one of 0, 1, 2, 3"):
+        TASKS.more(5, 4)
 
 
 def test_every_family_has_its_tasks_in_every_split() -> None:
