@@ -191,8 +191,10 @@ def _copy(codec: Codec, text: str, words: int, rng: random.Random) -> Written:
 
 
 def _teach(model: Likelihood, lesson: Lesson, batch: Callable[[], list[Written]]) -> None:
-    """Cross-entropy on the marked tokens, with AdamW (Loshchilov and Hutter, 2019)."""
+    """Cross-entropy on the marked tokens, with AdamW (Loshchilov and Hutter, 2019); at temperature
+    1, so that sampling at a lower one is closer to what the model finds likeliest."""
     device = model.model.weight.device
+    sampled_at, model.temperature = model.temperature, 1.0
     optimizer = torch.optim.AdamW(learnable(model), lesson.learning_rate, weight_decay=0.01)
     for step in range(1, lesson.steps + 1):
         for group in optimizer.param_groups:
@@ -204,6 +206,7 @@ def _teach(model: Likelihood, lesson: Lesson, batch: Callable[[], list[Written]]
         if lesson.max_grad_norm:
             torch.nn.utils.clip_grad_norm_(model.parameters(), lesson.max_grad_norm)
         optimizer.step()
+    model.temperature = sampled_at
 
 
 def _rate(lesson: Lesson, step: int) -> float:

@@ -111,6 +111,21 @@ def test_what_the_environment_says_is_not_taught() -> None:
     assert torch.equal(*weights)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_lessons_are_learned_at_temperature_one_whatever_is_sampled_at(whole: bool) -> None:
+    calculator = env()
+    shown = demonstrations([calculator], calculator.tasks.split("train", 0)[:5], "oracle", 0)
+    weights = []
+    for temperature in (1.0, 0.5):
+        model = Transformer(Shape(width=32), seed=1)
+        learner = Likelihood(model, temperature, whole)
+        pretrain(learner, Lesson(2, 4, 1e-3), 0)
+        finetune(learner, Lesson(3, 4, 1e-3), shown, Chars(), 0)
+        assert learner.temperature == temperature
+        weights.append(model.head.weight)
+    assert torch.equal(*weights)
+
+
 def test_the_learning_rate_rises_over_the_warmup_and_falls_to_the_end() -> None:
     rates = []
 
