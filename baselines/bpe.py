@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -15,7 +16,7 @@ NAME = "tokenizer.json"
 ROLES = ("system", "user", "assistant", "tool")
 _PAD, _END = "<|pad|>", "<|end|>"
 _CONTROL = [_PAD, _END, *(f"<|{role}|>" for role in ROLES)]
-_TAGS = ["<tool_call>", "</tool_call>"]
+_TAGS = _OPEN, _CLOSE = ("<tool_call>", "</tool_call>")
 
 
 class BytePairs(Codec):
@@ -40,8 +41,11 @@ class BytePairs(Codec):
         self._role = dict(zip(ROLES, roles, strict=True))
 
     @classmethod
-    def learn(cls, texts: Iterable[str], size: int, memory: int = 0) -> "BytePairs":
-        """Made from texts, with at most `size` tokens; all 256 bytes are among them."""
+    def learn(
+        cls, texts: Iterable[str], size: int, memory: int = 0, phrases: Iterable[str] = ()
+    ) -> "BytePairs":
+        """Made from texts, with at most `size` tokens; all 256 bytes are among them, and each of
+        the `phrases` is one."""
         tokenizer = Tokenizer(models.BPE())
         digits = pre_tokenizers.Digits(individual_digits=True)
         pieces = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -49,12 +53,12 @@ class BytePairs(Codec):
         tokenizer.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=size,
-            special_tokens=[*_CONTROL, *_TAGS],
+            special_tokens=list(dict.fromkeys([*_CONTROL, *_TAGS, *phrases])),
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
         tokenizer.train_from_iterator(sorted(set(texts)), trainer)
-        return cls(_with_plain_tags(tokenizer), memory)
+        return cls(_with_plain_phrases(tokenizer), memory)
 
     @classmethod
     def load(cls, path: Path) -> "BytePairs":
@@ -115,8 +119,20 @@ class BytePairs(Codec):
         return ids
 
 
-def _with_plain_tags(tokenizer: Tokenizer) -> Tokenizer:
-    """The tags of a call are tokens, but no control tokens: models and texts may write them."""
+def call_phrases(tools: Iterable[dict[str, Any]]) -> list[str]:
+    """What is the same in all calls of a tool: how it begins and ends, and its parameters' names.
+
+    So a turn is about as many tokens as it has decisions."""
+    found = [f"}}}}\n{_CLOSE}"]
+    for tool in tools:
+        function = tool["function"]
+        found.append(f'{_OPEN}\n{{"name": "{function["name"]}", "arguments": {{')
+        found += [f'"{name}": ' for name in function["parameters"]["properties"]]
+    return found
+
+
+def _with_plain_phrases(tokenizer: Tokenizer) -> Tokenizer:
+    """Phrases are tokens, but no control tokens: models and texts may write them."""
     plain = json.loads(tokenizer.to_str())
     for token in plain["added_tokens"]:
         token["special"] = token["content"] in _CONTROL

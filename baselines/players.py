@@ -27,7 +27,7 @@ def make(args: Args, out: Path, texts: Texts, tools: list[dict[str, Any]]) -> tu
     if args.policy.kind == "chars":
         return _small(args, Chars())
     if args.policy.kind == "bpe":
-        return _small(args, _byte_pairs(args, out, texts))
+        return _small(args, _byte_pairs(args, out, texts, tools))
     return _published(args, tools)
 
 
@@ -37,12 +37,13 @@ def _small(args: Args, codec: Codec) -> tuple[Model, Codec]:
     return Transformer(shape, derive(args.seed, "weights")), codec
 
 
-def _byte_pairs(args: Args, out: Path, texts: Texts) -> Codec:
-    from agent_envs.baselines.bpe import NAME, BytePairs
+def _byte_pairs(args: Args, out: Path, texts: Texts, tools: list[dict[str, Any]]) -> Codec:
+    from agent_envs.baselines.bpe import NAME, BytePairs, call_phrases
 
     if (out / NAME).exists() and (out / checkpoint.NAME).exists():
         return BytePairs.load(out / NAME)
-    codec = BytePairs.learn(texts(), args.policy.vocabulary, args.policy.memory)
+    size, memory = args.policy.vocabulary, args.policy.memory
+    codec = BytePairs.learn(texts(), size, memory, call_phrases(tools))
     codec.save(out)
     return codec
 
