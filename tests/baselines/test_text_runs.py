@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from agent_envs.baselines.train import configure, main
 from agent_envs.cli import main as cli
 from agent_envs.envs.calculator.env import Calculator, CalculatorChars
 from agent_envs.rollout import rollout
+from agent_envs.trajectory import Trajectory
 from agent_envs.turns import Action
 
 pytest.importorskip("tokenizers", reason="pip install '.[hf]'")
@@ -64,9 +66,14 @@ def small(**changes: Any) -> Args:
         "slots": 0,
         "evaluate_every": 9,
         "checkpoint_every": 1,
-        "shaping": Shaping(overlong=-1.0, limit=24, soft=24),
+        "shaping": Shaping(overlong=-1.0, limit=24, soft=24, process=f"{__name__}:by_letters"),
     }
     return Args(**(settings | changes))
+
+
+def by_letters(trajectory: Trajectory) -> list[float]:
+    """A number for what each turn says, so that episodes of a group are never all alike."""
+    return [crc32(turn.action.text.encode()) / 2**32 for turn in trajectory.turns]
 
 
 def numbers(out: Path) -> list[dict[str, float]]:
