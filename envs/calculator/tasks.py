@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from itertools import chain, count
 
 from agent_envs.envs.calculator.problems import (
     Dice,
@@ -24,6 +24,8 @@ from agent_envs.errors import ToolError
 from agent_envs.task import Task, TaskSource
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_MISSES = 1000
+"""After so many problems in a row that will not do, no more are looked for."""
 _GAP = re.compile(r" |(?<=[0-9])(?=[-+*/%])|(?<=[-+*/%])(?=[0-9])")
 
 Style = Callable[[str, Dice], str]
@@ -70,11 +72,23 @@ class CalculatorTasks(TaskSource):
         """All levels of a split; see `TaskSource.load`."""
         for level, family in enumerate(self.families):
             for index, (style, problem) in enumerate(_problems(family)[split]):
-                prompt = self._prompt(family, split, index, style, problem)
-                task_id = f"{self.prefix}/{level}/{split}/{index:03}"
-                gold = {"answer": problem.answer, "calls": list(problem.calls)}
-                tags = (family.name, style)
-                yield Task(task_id, split, prompt, gold, level, tags, "number")
+                yield self._task(level, split, index, style, problem)
+
+    def drawn(self, level: int) -> Iterator[Task]:
+        """See `TaskSource.drawn`; an answer may occur again. Raises ValueError for a level that
+        there is not."""
+        if level not in range(len(self.families)):
+            raise ValueError(f"level={level}: from 0 to {len(self.families) - 1}")
+        shipped = self.split("train", level)
+        others = enumerate(_others(self.families[level]), len(shipped))
+        return chain(shipped, (self._task(level, "train", i, "plain", p) for i, p in others))
+
+    def _task(self, level: int, split: str, index: int, style: str, problem: Problem) -> Task:
+        family = self.families[level]
+        prompt = self._prompt(family, split, index, style, problem)
+        task_id = f"{self.prefix}/{level}/{split}/{index:03}"
+        gold = {"answer": problem.answer, "calls": list(problem.calls)}
+        return Task(task_id, split, prompt, gold, level, (family.name, style), "number")
 
     def _prompt(self, family: Family, split: str, index: int, style: str, problem: Problem) -> str:
         """The problem in its style, put anew until the answer does not stand in it."""
@@ -118,6 +132,22 @@ def _problems(family: Family) -> dict[str, list[tuple[str, Problem]]]:
                 taken |= marks
                 chosen.append((style, problem))
     return out
+
+
+def _others(family: Family) -> Iterator[Problem]:
+    """Problems with the numbers of none that there is, until too many have been met already."""
+    taken = {_numbers(problem) for made in _problems(family).values() for _, problem in made}
+    missed = 0
+    for attempt in count():
+        problem = _make(family, Dice("plain", "calculator", family.name, "more", attempt))
+        if problem is None or _numbers(problem) in taken:
+            missed += 1
+            if missed == _MISSES:
+                return
+            continue
+        taken.add(_numbers(problem))
+        missed = 0
+        yield problem
 
 
 def _make(family: Family, dice: Dice) -> Problem | None:

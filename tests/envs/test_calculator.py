@@ -52,6 +52,28 @@ def test_counts(source: TaskSource) -> None:
 
 
 @sources
+def test_more_training_tasks_have_other_numbers_than_any_that_are_shipped(
+    source: TaskSource,
+) -> None:
+    shipped = source.split("train", 0)
+    more = source.more(len(shipped) + 200, 0)
+    found = more.split("train", 0)
+    assert found[: len(shipped)] == shipped and len(found) == len(shipped) + 200
+    assert more.split("heldout") == source.split("heldout", 0)
+    asked = Counter(tuple(sorted(numbers(t.data["calls"][0]))) for t in found)
+    held = {tuple(sorted(numbers(t.data["calls"][0]))) for t in source.split("heldout", 0)}
+    assert max(asked.values()) == 1 and not held & set(asked)
+    assert all(evaluate(t.data["calls"][0]) == Fraction(t.data["answer"]) for t in found)
+    with pytest.raises(ValueError, match=r"level=9: from 0 to \d"):
+        source.more(1, 9)
+
+
+def test_all_sums_of_two_numbers_are_some_thousands() -> None:
+    """What can be made has an end, and is said to have one."""
+    assert 3900 < len(CalculatorTasks().more(9999, 0).split("train", 0)) < 4095
+
+
+@sources
 def test_splits_are_disjoint(source: TaskSource) -> None:
     check_unique(source)
     calls = [tuple(sorted(re.findall(NUMBER, " ".join(t.data["calls"])))) for t in source]
