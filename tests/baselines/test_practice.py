@@ -9,9 +9,9 @@ from agent_envs.baselines.train import configure, main
 from agent_envs.env import ToolEnv
 from agent_envs.policy import oracle
 from agent_envs.rollout import rollout
-from agent_envs.task import TaskSource
+from agent_envs.task import Task, TaskSource
 
-COUNT = 60
+COUNT = 100
 
 
 def made(env: str, level: int = 0, count: int = COUNT) -> TaskSource:
@@ -20,7 +20,7 @@ def made(env: str, level: int = 0, count: int = COUNT) -> TaskSource:
     return found
 
 
-@pytest.mark.parametrize("preset", ["sql", "code"])
+@pytest.mark.parametrize("preset", ["calculator", "code", "sql"])
 def test_practice_is_more_of_the_same_and_never_held_out(preset: str) -> None:
     sets = ["practice=0", "worksheets.steps=0", "width=32", "layers=1", "shown=2", "examination=2"]
     with Run(configure(preset, sets)) as run:
@@ -37,7 +37,7 @@ def test_practice_is_more_of_the_same_and_never_held_out(preset: str) -> None:
     assert source.digest() == made(env).digest()
 
 
-@pytest.mark.parametrize("env", ["agent/SQL-v0", "agent/Code-v0"])
+@pytest.mark.parametrize("env", ["agent/Calculator-v0", "agent/Code-v0", "agent/SQL-v0"])
 def test_practice_can_be_solved(env: str) -> None:
     tasks = made(env).split("train", 0)[-3:]
     with gymnasium.make(env, tasks=made(env)) as player:
@@ -48,5 +48,8 @@ def test_practice_can_be_solved(env: str) -> None:
 
 def test_practice_that_cannot_be_made_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert practice.more("agent/SQL-v0", 0, 0, {}) is None
-    assert main(["workshop", "--set", "practice=50", "--out", "never"]) == 2
-    assert "practice=0" in capsys.readouterr().err
+    assert main(["workshop", "--set", "practice=50", "--set", "level=9", "--out", "never"]) == 2
+    assert "level=9: from 0 to 1; practice=0" in capsys.readouterr().err
+    own = [Task("a", "train", "1+1", {"answer": "2"}).to_dict()]
+    with pytest.raises(ValueError, match="practice=9: TaskList makes no tasks but those it has"):
+        practice.more("agent/Calculator-v0", 0, 9, {"tasks": own})
