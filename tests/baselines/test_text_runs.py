@@ -13,7 +13,7 @@ from zlib import crc32
 import pytest
 import torch
 
-from agent_envs.baselines import checkpoint
+from agent_envs.baselines import checkpoint, imitation
 from agent_envs.baselines.grpo import Run, train
 from agent_envs.baselines.model import Model
 from agent_envs.baselines.policy import TokenPolicy
@@ -253,6 +253,16 @@ def test_an_exported_model_plays_from_the_command_line(
     said = {t["task"]["id"]: [turn["action"]["text"] for turn in t["turns"]] for t in played}
     assert said == {t.task.id: [turn.action.text for turn in t.turns] for t in wanted}
     assert all(map(any, said.values()))
+
+
+def test_what_all_calls_of_a_tool_share_are_tokens_of_their_own() -> None:
+    with Run(small()) as run:
+        played = run.shown[0]
+        said = imitation.spell(played.turns[0].action, played)
+        parts = [run.codec.read([token]) for token in run.codec.write(said)[:-1]]
+    begins, ends = '<tool_call>\n{"name": "calculate", "arguments": {', "}}\n</tool_call>"
+    assert parts[:2] == [begins, '"expression": '] and parts[-1] == ends
+    assert "".join(parts) == said
 
 
 def test_a_model_of_another_tokenizer_is_not_played(tmp_path: Path) -> None:
