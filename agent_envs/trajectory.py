@@ -7,7 +7,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from io import FileIO
@@ -172,18 +172,22 @@ class TrajectoryWriter:
         data = memoryview(line.encode() + b"\n")
         with self._lock:
             file = self._opened()
-            with _alone(file):
+            _lock(file)
+            try:
                 mended = _mend(file)
                 while data:
                     data = data[file.write(data) :]
+            finally:
+                _unlock(file)
         if mended:
             warnings.warn(f"{self.path}: cut off a broken line before this one", stacklevel=2)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, once a thread that is writing to it has written its line."""
         self._closed = True
-        if self._file is not None:
-            self._file.close()
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
 
     def _opened(self) -> FileIO:
         if self._closed:
@@ -234,19 +238,19 @@ def read_trajectories(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
                 raise ValueError(f"{os.fspath(path)}:{number}: {error}") from None
 
 
-@contextmanager
-def _alone(file: FileIO) -> Iterator[None]:
+def _lock(file: FileIO) -> None:
     """Keep other processes from writing, where the file system can."""
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl
+    if sys.platform != "win32":
+        import fcntl
 
-    with suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _unlock(file: FileIO) -> None:
+    if sys.platform != "win32":
+        import fcntl
+
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_UN)
 

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import gc
 import json
 import math
 import os
@@ -12,9 +13,11 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, get_args
 
 import pytest
@@ -514,6 +517,76 @@ def test_two_writers_and_one_that_was_killed(tmp_path: Path) -> None:
     assert read(path) == (["1", "2", "3", "4"], [])
 
 
+def interrupted_at(step: int, work: Callable[[], None]) -> KeyboardInterrupt | None:
+    """Do work, with Ctrl-C at its `step`th begin or end of a function; None where it has fewer."""
+    seen = 0
+
+    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal seen
+        if event in ("call", "return"):
+            seen += 1
+            if seen == step:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt as error:
+        return error
+    finally:
+        sys.settrace(before)
+    return None
+
+
+def test_ctrl_c_anywhere_in_a_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    path = tmp_path / "a.jsonl"
+    tries = 0
+    interrupt: KeyboardInterrupt | None = KeyboardInterrupt()
+    while interrupt is not None:
+        tries += 1
+        writer = TrajectoryWriter(path)
+        interrupt = interrupted_at(tries, partial(writer.write, episode(error="interrupted")))
+        closing = threading.Thread(target=writer.close)
+        closing.start()
+        closing.join(10)
+        assert not closing.is_alive()
+        with TrajectoryWriter(path) as other:
+            other.write(episode(error=f"after {tries}"))
+    gc.collect()
+    assert tries > 20
+    found, warned = read(path)
+    assert warned == said == []
+    assert [x for x in found if x != "interrupted"] == [f"after {n + 1}" for n in range(tries)]
+
+
+def test_closing_waits_for_a_thread_that_writes(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    writer = TrajectoryWriter(path)
+    kept: list[int] = []
+
+    def write() -> None:
+        for number in range(10**9):
+            try:
+                writer.write(episode(error=f"{number}" + "x" * 200_000))
+            except ValueError as error:
+                assert "is closed; make a new one" in str(error)
+                return
+            kept.append(number)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while len(kept) < 20:
+        time.sleep(0.001)
+    writer.close()
+    thread.join(30)
+    found, said = read(path)
+    assert said == [] and [str(x).rstrip("x") for x in found] == [str(x) for x in kept]
+
+
 def test_many_threads_and_writers(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     writers = [TrajectoryWriter(path) for _ in range(3)]
@@ -606,7 +679,7 @@ FORK = """
 import os, sys, threading
 sys.path.insert(0, sys.argv[2])
 from agent_envs.task import Task
-from agent_envs.trajectory import Trajectory, TrajectoryWriter, _alone
+from agent_envs.trajectory import Trajectory, TrajectoryWriter, _lock
 def write(writer, name, count):
     for i in range(count):
         more = "x" * (i * 37 % 400)
@@ -649,9 +722,9 @@ writer.close()
 
 KILLED_WITH_THE_LOCK = """
 writer = TrajectoryWriter(sys.argv[1])
-with _alone(writer._opened()):
-    print(fork(threading.Event().wait), flush=True)
-    os.kill(os.getpid(), 9)
+_lock(writer._opened())
+print(fork(threading.Event().wait), flush=True)
+os.kill(os.getpid(), 9)
 """
 
 CLOSED = """
