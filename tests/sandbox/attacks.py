@@ -349,6 +349,10 @@ TRICKS = [
         keeps=False,
     ),
     Attack(
+        "a thread that wants its turn at once",
+        "import sys, threading\nsys.setswitchinterval(1e-6)\ndef f():\n  while True: pass\nthreading.Thread(target=f, daemon=True).start()",
+    ),
+    Attack(
         "a fork hook that hangs",
         "import time\nos.register_at_fork(after_in_child=lambda: time.sleep(99))",
         keeps=False,

@@ -3,12 +3,16 @@
 import ctypes
 import os
 from collections.abc import Callable
+from itertools import tee
+from operator import call as apply
 from typing import Any
 
 from agent_envs.sandbox.inner.numbers import MACHINE, number
 
 # PyDLL keeps the interpreter's lock, so that a raw clone is as good as os.fork.
 LIBC: Any = ctypes.PyDLL(None, use_errno=True)
+
+Hook = Callable[[], None]
 
 CLONE_PARENT = 0x8000
 CLONE_CHILD_SETTID = 0x1000000
@@ -54,23 +58,31 @@ def prctl(option: int, argument: int = 0) -> None:
 
 def clone(
     flags: int,
-    before: Callable[[], None] = ctypes.pythonapi.PyOS_BeforeFork,
-    parent: Callable[[], None] = ctypes.pythonapi.PyOS_AfterFork_Parent,
-    child: Callable[[], None] = ctypes.pythonapi.PyOS_AfterFork_Child,
+    before: Hook = ctypes.pythonapi.PyOS_BeforeFork,
+    parent: Hook = ctypes.pythonapi.PyOS_AfterFork_Parent,
+    child: Hook = ctypes.pythonapi.PyOS_AfterFork_Child,
+    map: Any = map,
+    list: Any = list,
 ) -> int:
     """os.fork with flags.
 
     The thread id goes to glibc's own address, as its fork does it: without, raise() in the child
-    would reach the parent. The hooks are bound here, before model code can replace them.
+    would reach the parent. What is used here is bound before model code can replace it.
+
+    No line of Python may come between the clone and the hook: where another thread wants the
+    interpreter's lock, the child would hand it over there, to a thread that it has not, and wait
+    for ever. So `list` and the `map`s, which are C, go from one to the other.
     """
     tid = ctypes.c_ulong()
     LIBC.prctl(PR_GET_TID_ADDRESS, ctypes.byref(tid), 0, 0, 0)
     word = ctypes.c_ulong(flags | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD)
     tail = (tid, 0) if MACHINE == "x86_64" else (0, tid)
+    arguments = [[value] for value in (CLONE_NUMBER, word, 0, 0, *tail)]
+    pids, again = tee(map(LIBC.syscall, *arguments))
+    hooks = map({0: child}.get, pids, [parent])
     before()
-    pid: int = LIBC.syscall(CLONE_NUMBER, word, 0, 0, *tail)
-    (child if pid == 0 else parent)()
-    return check(pid, "clone")
+    list(map(apply, hooks))
+    return check(next(again), "clone")
 
 
 CLONE_NUMBER = number("clone")
