@@ -174,6 +174,17 @@ def test_what_a_call_leaves_behind_ends_with_it(box: Sandbox) -> None:
     assert box.run_python("kept").value == "7"
 
 
+def test_threads_that_calls_leave_take_no_room_and_no_lock_with_them(box: Sandbox) -> None:
+    code = (
+        "import os, threading, zlib\nblob = os.urandom(999) * 99\n"
+        "def work():\n  while True: zlib.decompress(zlib.compress(blob))\n"
+        "for _ in range(2): threading.Thread(target=work, daemon=True).start()"
+    )
+    for _ in range(30):
+        result = box.run_python(code)
+        assert result.ended == "ok" and "2 threads" in result.notes[0], result
+
+
 def test_subprocesses_threads_and_pools_work_within_a_call(box: Sandbox) -> None:
     code = "import subprocess; subprocess.run(['echo', 'hi'], capture_output=True).stdout"
     assert box.run_python(code).value == "b'hi\\n'"

@@ -14,6 +14,7 @@ import socket
 import sys
 import traceback
 import types
+from os import fork
 from typing import Any
 
 from agent_envs.sandbox.inner.forks import OURS, random
@@ -37,9 +38,9 @@ def live(command: socket.socket) -> None:
             command.send(b"here")
             continue
         try:
-            with OURS:
-                pid = clone(CLONE_PARENT)  # the supervisor is the parent of every state
-        except OSError:
+            with OURS:  # the supervisor is the parent of every state, or becomes it
+                pid = fork() if "as" in order else clone(CLONE_PARENT)
+        except (OSError, Warning):  # 3.12 warns of threads, which model code can make an error
             pid = -1  # no process left: the supervisor sees that nobody says hello
         if pid:
             for fd in fds:

@@ -75,12 +75,14 @@ class States:
     def _twin(self, state: State) -> State | None:
         """A fork of a state that has done nothing, stopped."""
         new = self._fork(state, {}, [])
-        if new is None:
-            return None
+        return new if new and self._comes_to_rest(new) else None
+
+    def _comes_to_rest(self, new: State) -> bool:
+        """Whether a fork that has nothing to do says so, and stops."""
         deadline = time.monotonic() + FORK_SECONDS
         done = self.watch.first([new.command.fileno(), new.pidfd], deadline)
         well = done == new.command.fileno() and hear(new.command) == (DONE, new.pid)
-        return new if well and self.processes.stop(new.pid) else None
+        return well and self.processes.stop(new.pid)
 
     def _fork(self, state: State, order: dict[str, Any], fds: list[int]) -> State | None:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -194,10 +196,18 @@ class States:
         self.processes.uncounted.add(state.pid)
 
     def _without_threads(self, call: State) -> State | None:
-        """A fork has only the thread that forks; the original, whose threads run on, is ended."""
+        """A fork has only the thread that forks; the original, whose threads run on, is ended.
+
+        It is a fork by the C library, which frees what those threads held (locks of malloc) and
+        had (their stacks), and thus a child of the original: ours as soon as that is dead.
+        """
         self._add(call)
-        new = self._twin(call)
+        new = self._fork(call, {"as": "child"}, [])
+        kill(call)
+        self.watch.first([call.pidfd], time.monotonic() + FORK_SECONDS)
         self._forget(call)
+        if new and not self._comes_to_rest(new):
+            new = None
         self.processes.sweep({*self.by_pid, new.pid} if new else self.by_pid)
         return new
 
