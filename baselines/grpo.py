@@ -23,13 +23,13 @@ import torch
 from agent_envs.baselines import checkpoint, credit, imitation, players, practice
 from agent_envs.baselines.batch import collate, nothing
 from agent_envs.baselines.checkpoint import Same
+from agent_envs.baselines.conversations import Conversations
 from agent_envs.baselines.curriculum import Course
 from agent_envs.baselines.evaluate import Examiner, evaluate
 from agent_envs.baselines.export import export
 from agent_envs.baselines.learning import accumulate, corrected
 from agent_envs.baselines.metrics import Metrics, account
 from agent_envs.baselines.model import Likelihood
-from agent_envs.baselines.policy import TokenPolicy
 from agent_envs.baselines.processes import Learner, Processes, learnable, whole
 from agent_envs.baselines.progress import announcer
 from agent_envs.baselines.record import Record
@@ -118,7 +118,7 @@ class Run:
         if self.reference is not None:
             self.parts["reference"] = self.reference
         player, slots = (self.copy or self.likelihood).model, args.slots or len(self.envs)
-        self.policy = TokenPolicy(player, self.codec, args.turn_limit, slots, share=args.share)
+        self.policy = players.policy(args, player, self.codec, slots)
 
     def _make(self, fault_rate: float, count: int) -> list[ToolEnv]:
         args = self.args
@@ -294,7 +294,7 @@ class Run:
         first: dict[str, float] = self.processes.gather(values)[0]
         return first
 
-    def ready(self, temperature: float) -> TokenPolicy:
+    def ready(self, temperature: float) -> Conversations:
         """The policy, for an evaluation."""
         self.policy.begin(0, temperature=temperature)
         return self.policy

