@@ -44,7 +44,7 @@ WORD = 40
 """A worksheet of copying has a word for every so many tokens that fit into the context."""
 TEACHERS = 16
 """How many environments a teacher plays in at once, at most."""
-REPEATS = {"heldout": 1, "heldout_faults": 4}
+REPEATS = {"heldout": 1, "heldout_faults": 4, "heldout_sampled": 4}
 """How often each held-out task is played in an evaluation."""
 
 
@@ -92,9 +92,9 @@ class Run:
             raise ValueError(f"shown={args.shown}: there are {len(self.train_tasks)} tasks")
         deadlines = (args.step_deadline, args.episode_deadline)
         self.examiner = Examiner(self._make, self.tasks, deadlines)
-        rates = {"heldout": 0.0, "heldout_faults": args.evaluation_fault_rate}
         count = len(self.tasks["heldout"])
-        self.exams = {name: self._make(rate, count) for name, rate in rates.items()}
+        sound, lying = (self._make(rate, count) for rate in (0.0, args.evaluation_fault_rate))
+        self.exams = {"heldout": sound, "heldout_faults": lying, "heldout_sampled": sound}
         self._build(out)
 
     def _build(self, out: Path) -> None:
@@ -278,16 +278,16 @@ class Run:
     # -- how good it is ----------------------------------------------------------------------------
 
     def evaluate(self, update: int) -> dict[str, float]:
-        """Where it is time for it: held-out tasks, greedily, with a reliable tool and with one that
-        lies; at times all of `Examiner.examine`, where that is wanted."""
-        args, values = self.args, dict[str, float]()
+        """Where it is time for it: held-out tasks, greedily with a reliable tool and with one that
+        lies, and sampled; at times all of `Examiner.examine`."""
+        args, tasks, values = self.args, self.tasks["heldout"], dict[str, float]()
         last = update == args.updates
         often = args.examine_every and update % args.examine_every == 0
         due = last or often or update % args.evaluate_every == 0
         if self.processes.rank == 0 and due:
             for name, envs in self.exams.items():
-                tasks, deadlines = self.tasks["heldout"], self.examiner.deadlines
-                found = evaluate(self.ready(0.0), envs, tasks, REPEATS[name], *deadlines)
+                policy = self.ready(args.temperature if name == "heldout_sampled" else 0.0)
+                found = evaluate(policy, envs, tasks, REPEATS[name], *self.examiner.deadlines)
                 values |= {f"{name}/{key}": value for key, value in found.items()}
             if args.examination and (last or often):
                 values |= self.examiner.examine(self.ready, args.examination)

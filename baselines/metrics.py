@@ -167,6 +167,8 @@ def summarise(history: Sequence[dict[str, float]]) -> dict[str, Any]:
         "heldout_end": exams[-1]["heldout/success"],
         "heldout_faults_start": exams[0]["heldout_faults/success"],
         "heldout_faults_end": exams[-1]["heldout_faults/success"],
+        "heldout_sampled_start": exams[0]["heldout_sampled/success"],
+        "heldout_sampled_end": exams[-1]["heldout_sampled/success"],
         "sampled_reward": _mean([row["reward"] for row in updates[-LAST:]]),
         "seconds_per_update": _mean(spent),
         "cpu_seconds_per_update": _mean([row["seconds_cpu"] for row in updates]),

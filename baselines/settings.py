@@ -172,9 +172,9 @@ class Args:
     """Longer gradients are shortened to this."""
 
     evaluate_every: int = 10
-    """After how many updates the held-out tasks are played, greedily."""
+    """After how many updates the held-out tasks are played, greedily and sampled."""
     evaluation_fault_rate: float = 0.3
-    """How often the tool lies in the second of the two evaluations."""
+    """How often the tool lies in one of the evaluations."""
     examination: int = 0
     """0, or with how many samples of each held-out task the model is examined: pass@k, the
     adversarial split, and a curve over fault rates."""

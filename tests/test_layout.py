@@ -131,14 +131,23 @@ def test_version_is_the_same_everywhere() -> None:
 def test_dependencies_and_extras() -> None:
     assert names(PROJECT["project"]["dependencies"]) == {"gymnasium", "numpy"}
     parts = {"browser", "code", "docker", "hf", "miniwob", "ray", "sql", "train"}
-    assert set(EXTRAS) == parts | {"all", "dev"}
+    assert set(EXTRAS) == parts | {"all", "dev", "vllm"}, "vllm pins much: by its name alone"
     assert EXTRAS["all"] == [f"agent-envs[{','.join(e for e in EXTRAS if e in parts)}]"]
+
+
+ELSEWHERE = {"ray", "vllm"}
+"""Extras that are installed in environments of their own."""
 
 
 def test_what_ci_runs_is_pinned() -> None:
     lines = (ROOT / "constraints.txt").read_text().lower().replace("_", "-").splitlines()
     pinned = {line.partition("==")[0] for line in lines if "==" in line}
-    used = [requirement for name, extra in EXTRAS.items() for requirement in extra if name != "ray"]
+    used = [
+        requirement
+        for name, extra in EXTRAS.items()
+        if name not in ELSEWHERE
+        for requirement in extra
+    ]
     assert names(PROJECT["project"]["dependencies"] + used) - {"agent-envs"} <= pinned
 
 
