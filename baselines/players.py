@@ -39,7 +39,7 @@ def policy(args: Args, model: Any, codec: Codec, slots: int) -> Conversations:
     """Who generates with a model. Raises ImportError where vLLM is wanted and not installed."""
     if args.policy.engine == "vllm":
         if find_spec("vllm") is None:
-            raise ImportError("policy.engine=vllm: pip install 'agent-envs[vllm]' (on Linux)")
+            raise ImportError("policy.engine=vllm: pip install 'agent-envs[hf,vllm]' (on Linux)")
         from agent_envs.baselines.vllm import EnginePolicy
 
         path, settings = args.policy.path, args.policy.engine_settings

@@ -32,6 +32,7 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         "tokenizers>=0.22",
         "gguf>=0.17",
     ),
+    "vllm": ("vllm>=0.30",),
     "ray": ("ray>=2.50",),
     "testing": ("hypothesis>=6.130",),
 }

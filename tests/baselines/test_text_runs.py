@@ -225,7 +225,7 @@ def test_who_may_generate(
     if importlib.util.find_spec("vllm") is None:
         sets = [x for change in [*vllm, "context=1024"] for x in ("--set", change)]
         assert main(["calculator", "--out", str(tmp_path / "run"), *sets]) == 2
-        assert "pip install 'agent-envs[vllm]'" in capsys.readouterr().err
+        assert "pip install 'agent-envs[hf,vllm]'" in capsys.readouterr().err
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="in one process"):
         configure("sql", vllm)

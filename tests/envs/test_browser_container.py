@@ -247,7 +247,10 @@ def test_without_an_engine_an_episode_ends_as_our_fault(
 
 @pytest.mark.parametrize(
     ("image", "said"),
-    [("no/such:1", "no/such.*docker build -t agent-envs/browser"), (IMAGE, "start: .* not found")],
+    [
+        ("no/such:1", "no/such.*docker build -t agent-envs/browser"),
+        (IMAGE, "start: .*exit code 127"),
+    ],
 )
 def test_what_an_image_lacks_is_said(
     no_browser: None, monkeypatch: pytest.MonkeyPatch, image: str, said: str
