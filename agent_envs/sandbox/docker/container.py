@@ -225,8 +225,8 @@ def what_is_wrong(container: Any, words: Words) -> str:
             "and not in a virtual one; from inside a container, set AGENT_ENVS_DOCKER_FOLDER to a "
             "folder that both have at the same path"
         )
-    said = words.read()[1].strip() or "it says nothing"  # an engine may lose the last words
-    return f"{said.splitlines()[-1]} (exit code {container.attrs['State']['ExitCode']})"
+    said = words.read()[1].strip()
+    return said.splitlines()[-1] if said else "it says nothing"
 
 
 class Container:
