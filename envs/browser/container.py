@@ -36,6 +36,9 @@ LIMITS = ContainerLimits(memory=memory.LIMITS.here, processes=4096, workspaces=2
 _SECONDS = 30
 _SEEN_AT = "/agent-envs"
 _BEGIN = f"""\
+for one in socat chromium-headless-shell
+do command -v $one >/dev/null || {{ echo "$one: not found" >&2; exit 127; }}
+done
 socat TCP-LISTEN:{PORT},bind=127.0.0.1,fork,reuseaddr UNIX-CONNECT:{_SEEN_AT}/front &
 socat -u OPEN:/dev/null TCP:127.0.0.1:{PORT},retry={_SECONDS * 20},interval=0.05 &&
 chromium-headless-shell --version >/dev/null &&
