@@ -282,3 +282,21 @@ def test_what_a_run_leaves_behind(small: Make, tmp_path: Path) -> None:
     assert made_by["args"]["seed"] == 3
     assert made_by["env"]["id"] == "agent/CalculatorChars-v0"
     assert set(made_by["trainer"]["hashes"]) >= {"grpo.py", "policy.py", "transformer.py"}
+
+
+def test_held_out_tasks_are_played_greedily_and_sampled(
+    small: Callable[..., Args], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Run(small(temperature=0.7), tmp_path) as run:
+        asked: list[float] = []
+        ready = run.ready
+
+        def noting(temperature: float) -> Any:
+            asked.append(temperature)
+            return ready(temperature)
+
+        monkeypatch.setattr(run, "ready", noting)
+        found = run.evaluate(0)
+    assert asked == [0.0, 0.0, 0.7]
+    assert {"heldout/success", "heldout_faults/pass@4", "heldout_sampled/pass@4"} <= found.keys()
+    assert found["heldout/faulted"] == found["heldout_sampled/faulted"] == 0
