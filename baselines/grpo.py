@@ -27,7 +27,7 @@ from agent_envs.baselines.conversations import Conversations
 from agent_envs.baselines.curriculum import Course
 from agent_envs.baselines.evaluate import Examiner, evaluate
 from agent_envs.baselines.export import export
-from agent_envs.baselines.learning import accumulate, corrected
+from agent_envs.baselines.learning import accumulate, corrected, rate
 from agent_envs.baselines.metrics import Metrics, account
 from agent_envs.baselines.model import Likelihood
 from agent_envs.baselines.processes import Learner, Processes, learnable, whole
@@ -183,6 +183,8 @@ class Run:
     def update(self, number: int) -> dict[str, float]:
         """Play, judge, learn. Returns what happened, in numbers."""
         cpu, began, policy = time.process_time(), time.perf_counter(), self.policy.seconds
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate(self.args, number, self.args.updates)
         kept, values = self.play(number)
         played = time.perf_counter()
         values |= self.learn(kept)
@@ -208,7 +210,7 @@ class Run:
             played += records
             for group in credit.groups(records):
                 if args.draws == 1 or credit.is_mixed([r.passed for r in group]):
-                    kept += zip(group, self.judge(group, turn_values), strict=True)
+                    kept += zip(group, credit.judge(group, turn_values, args), strict=True)
                     groups += 1
         if args.shaping.mask:
             kept = [pair for pair in kept if not pair[0].cut]
@@ -244,13 +246,6 @@ class Run:
             if record.valid:
                 values.add(record)
         return records, values
-
-    def judge(self, group: list[Record], values: credit.TurnValues) -> list[list[float]]:
-        """The advantage of every turn of every episode of a group."""
-        if self.args.credit == "turn_values":
-            return [values.advantages(record) for record in group]
-        advantages = credit.COMPARISONS[self.args.credit]([record.reward for record in group])
-        return [[a] * len(r.rewards) for a, r in zip(advantages, group, strict=True)]
 
     def learn(self, kept: list[tuple[Record, list[float]]]) -> dict[str, float]:
         """`epochs` steps of the optimiser on what all processes have kept; nothing, where that is

@@ -11,6 +11,7 @@ import torch
 from agent_envs.baselines import chars, renaming
 from agent_envs.baselines.batch import Batch
 from agent_envs.baselines.codec import Codec
+from agent_envs.baselines.learning import rate
 from agent_envs.baselines.model import Likelihood
 from agent_envs.baselines.processes import learnable
 from agent_envs.baselines.renaming import Renaming, same
@@ -198,7 +199,7 @@ def _teach(model: Likelihood, lesson: Lesson, batch: Callable[[], list[Written]]
     optimizer = torch.optim.AdamW(learnable(model), lesson.learning_rate, weight_decay=0.01)
     for step in range(1, lesson.steps + 1):
         for group in optimizer.param_groups:
-            group["lr"] = _rate(lesson, step)
+            group["lr"] = rate(lesson, step, lesson.steps)
         rows = _rows(batch(), device)
         loss = -model(rows)[rows.own].mean()
         optimizer.zero_grad()
@@ -207,14 +208,6 @@ def _teach(model: Likelihood, lesson: Lesson, batch: Callable[[], list[Written]]
             torch.nn.utils.clip_grad_norm_(model.parameters(), lesson.max_grad_norm)
         optimizer.step()
     model.temperature = sampled_at
-
-
-def _rate(lesson: Lesson, step: int) -> float:
-    """The learning rate of a step, the first of which is 1."""
-    if step <= lesson.warmup:
-        return lesson.learning_rate * step / lesson.warmup
-    left = (lesson.steps + 1 - step) / (lesson.steps + 1 - lesson.warmup)
-    return lesson.learning_rate * (left if lesson.decay else 1.0)
 
 
 def _rows(written: Sequence[Written], device: torch.device) -> Batch:

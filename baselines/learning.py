@@ -11,7 +11,7 @@ from agent_envs.baselines.batch import Batch, nothing
 from agent_envs.baselines.losses import LOSSES, Clip, k3, ratios, truncated, unbiased_kl
 from agent_envs.baselines.model import Likelihood
 from agent_envs.baselines.processes import Processes
-from agent_envs.baselines.settings import Args
+from agent_envs.baselines.settings import Args, Paced
 
 KL_GRADIENTS = ("k3", "unbiased")
 
@@ -73,6 +73,15 @@ def corrected(model: Likelihood, batch: Batch, args: Args, processes: Processes)
         found = [model(part) for part in in_step(list(batch.parts(args.rows)), processes)]
     old = torch.cat(found[: -(-len(batch.tokens) // args.rows)])
     return replace(batch, old=old, weights=batch.weights * truncated(old, batch.old, args.tis))
+
+
+def rate(pace: Paced, step: int, steps: int) -> float:
+    """The learning rate of a step, the first of which is 1: it rises evenly at first, and falls
+    evenly then, where `pace` says so."""
+    if step <= pace.warmup:
+        return pace.learning_rate * step / pace.warmup
+    left = (steps + 1 - step) / (steps + 1 - pace.warmup)
+    return pace.learning_rate * (left if pace.decay else 1.0)
 
 
 def in_step(parts: Sequence[Batch], processes: Processes) -> list[Batch]:

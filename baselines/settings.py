@@ -1,9 +1,17 @@
 """Everything that decides a run."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from agent_envs.baselines.shaping import Shaping
+
+
+class Paced(Protocol):
+    """Whatever says how fast is learned, step by step; see `learning.rate`."""
+
+    learning_rate: float
+    warmup: int
+    decay: bool
 
 
 @dataclass
@@ -140,6 +148,8 @@ class Args:
     one for each turn, from continuations played at the turn's ends."""
     continuations: int = 1
     """With `turn_values`: how many are played from the start of each turn but the first, K."""
+    blame: float = 1.0
+    """How much an advantage below 0 counts, from 0 to 1; see `credit.blamed`."""
 
     loss: str = "clip"
     """`clip`, `dual_clip`, `cispo` or `gspo`; see `losses.py`."""
@@ -161,6 +171,10 @@ class Args:
     """`k3`: that of the estimate; `unbiased`: that of the divergence."""
     learning_rate: float = 3e-4
     """Of AdamW, without weight decay."""
+    warmup: int = 0
+    """Over how many updates the learning rate rises to that."""
+    decay: bool = False
+    """Whether it then falls evenly, to nothing at the end."""
     epochs: int = 1
     """How many times an update goes through its episodes."""
     rows: int = 512

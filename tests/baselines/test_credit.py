@@ -8,13 +8,16 @@ from hypothesis import strategies as st
 
 from agent_envs.baselines.credit import (
     TurnValues,
+    blamed,
     group_normalised,
     groups,
     is_mixed,
+    judge,
     leave_one_out,
     states,
 )
 from agent_envs.baselines.record import Record
+from agent_envs.baselines.settings import Args
 from agent_envs.task import Task
 from agent_envs.trajectory import Trajectory
 from agent_envs.turns import Action, Turn
@@ -32,6 +35,29 @@ def test_group_normalised() -> None:
     expected = [0.75 / 0.5001] + [-0.25 / 0.5001] * 3
     assert group_normalised([1, 0, 0, 0]) == pytest.approx(expected)
     assert group_normalised([0.3] * 8) == [0] * 8
+
+
+def test_failures_count_in_proportion() -> None:
+    assert blamed([0.75, -0.25, 0.0, -0.5], 0.2) == pytest.approx([0.75, -0.05, 0, -0.1])
+    assert blamed([0.75, -0.25], 1.0) == [0.75, -0.25]
+    assert blamed([0.75, -0.25], 0.0) == [0.75, 0]
+
+
+@pytest.mark.parametrize(("credit", "first"), [("leave_one_out", 1), ("turn_values", 0)])
+def test_a_group_is_judged_turn_by_turn_and_its_failures_in_proportion(
+    episode: Episode, credit: str, first: int
+) -> None:
+    """Both came through the same first turn."""
+    group = [
+        episode([([3], [9], 0.0), ([4], [], 1.0)], name="0.0"),
+        episode([([3], [9], 0.0), ([5], [], 0.0)], name="0.1"),
+    ]
+    values = TurnValues(1)
+    for record in group:
+        values.add(record)
+    whole, weak = (judge(group, values, Args(credit=credit, blame=b)) for b in (1.0, 0.25))
+    assert whole == [[first, 1], [-first, -1]]
+    assert weak == [[first, 1], [-0.25 * first, -0.25]]
 
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=9))

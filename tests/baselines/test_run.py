@@ -57,6 +57,7 @@ def equal(one: Any, two: Any) -> bool:
     [
         {"draws": 2, "kl": 0.01},
         {"credit": "turn_values", "fault_rate": 0.3, "positions": "rope", "checkpoint_every": 2},
+        {"warmup": 2, "decay": True, "blame": 0.2},
     ],
 )
 def test_a_run_that_stopped_goes_on_as_if_it_had_not(
@@ -264,6 +265,15 @@ def test_what_is_rewarded_becomes_likelier(
     run = Run(small(credit=credit, draws=2, group=8, learning_rate=3e-3))
     passed = [run.update(number)["passed"] for number in range(1, 21)]
     assert sum(passed[:3]) / 3 < 0.3 and sum(passed[-3:]) / 3 > 0.6, passed
+
+
+def test_the_rate_of_updates_rises_and_falls(small: Make) -> None:
+    rates = []
+    with Run(small(updates=5, learning_rate=6e-3, warmup=2, decay=True)) as run:
+        for number in range(1, 6):
+            run.update(number)
+            rates.append(run.optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([3e-3, 6e-3, 4.5e-3, 3e-3, 1.5e-3])
 
 
 def test_what_a_run_leaves_behind(small: Make, tmp_path: Path) -> None:
