@@ -20,7 +20,6 @@ from agent_envs.branching import Branching, checked_seed
 from agent_envs.episode import Episode, Outcome, RngState, Text, frozen
 from agent_envs.errors import BackendUnavailable, near, whole
 from agent_envs.fault import FaultModel, FaultRate, corrupted
-from agent_envs.plain import to_plain
 from agent_envs.play import failure, play
 from agent_envs.protocol import PROTOCOLS, Protocol
 from agent_envs.space import UnicodeText, clean
@@ -175,7 +174,7 @@ class ToolEnv(Branching):
             return self.faults.to_plain()
         if name == "tasks" and value is not None:
             is_path = isinstance(value, str | os.PathLike)
-            return os.fspath(value) if is_path else [to_plain(t.to_dict()) for t in self.tasks]
+            return os.fspath(value) if is_path else self.tasks.to_plain()
         return value.item() if isinstance(value, np.generic) else value
 
     # -- Gymnasium ---------------------------------------------------------------------------------

@@ -114,6 +114,7 @@ class TaskSource:
         self._chosen: dict[tuple[str, int | None], tuple[Task, ...]] = {}
         self._by_id: dict[str, Task] = {}
         self._digest = ""
+        self._plain: list[dict[str, Any]] = []
 
     def load(self, split: str) -> Iterable[Task]:
         """All tasks of a split, the same ones in the same order every time."""
@@ -183,6 +184,13 @@ class TaskSource:
             check_unique([*others, *loaded])
             self._loaded[split] = loaded
         return self._loaded[split]
+
+    def to_plain(self) -> list[dict[str, Any]]:
+        """All tasks in JSON form. It is made once, for all environments that share this source, and
+        not to be changed."""
+        if not self._plain:
+            self._plain = [to_plain(task.to_dict()) for task in self]
+        return self._plain
 
     def digest(self) -> str:
         """A hash of every task of every split, private data included.

@@ -27,7 +27,7 @@ from agent_envs.baselines.conversations import Conversations
 from agent_envs.baselines.curriculum import Course
 from agent_envs.baselines.evaluate import Examiner, evaluate
 from agent_envs.baselines.export import export
-from agent_envs.baselines.learning import accumulate, corrected, rate
+from agent_envs.baselines.learning import accumulate, adamw, corrected, hasten
 from agent_envs.baselines.metrics import Metrics, account
 from agent_envs.baselines.model import Likelihood
 from agent_envs.baselines.processes import Learner, Processes, learnable, whole
@@ -109,8 +109,7 @@ class Run:
         if self.processes.count > 1 or args.precision != "float32":
             self.copy = copy.deepcopy(self.likelihood).to(getattr(torch, args.precision))
         self.processes.spread(self.likelihood)
-        learned = learnable(self.likelihood)
-        self.optimizer = torch.optim.AdamW(learned, args.learning_rate, weight_decay=0.0)
+        self.optimizer = adamw(self.likelihood, args)
         self.learner = Learner(self.likelihood, self.optimizer)
         self.course = Course(args.curriculum)
         self.parts: dict[str, checkpoint.Part] = {"learner": self.learner, "course": self.course}
@@ -183,8 +182,7 @@ class Run:
     def update(self, number: int) -> dict[str, float]:
         """Play, judge, learn. Returns what happened, in numbers."""
         cpu, began, policy = time.process_time(), time.perf_counter(), self.policy.seconds
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate(self.args, number, self.args.updates)
+        hasten(self.optimizer, self.args, number)
         kept, values = self.play(number)
         played = time.perf_counter()
         values |= self.learn(kept)

@@ -10,10 +10,12 @@ from torch import Tensor
 from agent_envs.baselines.batch import Batch, nothing
 from agent_envs.baselines.losses import LOSSES, Clip, k3, ratios, truncated, unbiased_kl
 from agent_envs.baselines.model import Likelihood
-from agent_envs.baselines.processes import Processes
+from agent_envs.baselines.processes import Processes, learnable, whole
 from agent_envs.baselines.settings import Args, Paced
 
 KL_GRADIENTS = ("k3", "unbiased")
+LEAST = 1e-3
+"""The size of a weight that is smaller, for relative steps: zeros have to begin somewhere."""
 
 
 def accumulate(
@@ -73,6 +75,26 @@ def corrected(model: Likelihood, batch: Batch, args: Args, processes: Processes)
         found = [model(part) for part in in_step(list(batch.parts(args.rows)), processes)]
     old = torch.cat(found[: -(-len(batch.tokens) // args.rows)])
     return replace(batch, old=old, weights=batch.weights * truncated(old, batch.old, args.tis))
+
+
+def adamw(model: Likelihood, args: Args) -> torch.optim.AdamW:
+    """AdamW (Loshchilov and Hutter, 2019) without weight decay; `hasten` sets its rate."""
+    learned = learnable(model)
+    groups = [[weight] for weight in learned] if args.relative else [learned]
+    return torch.optim.AdamW([{"params": some} for some in groups], weight_decay=0.0)
+
+
+def hasten(optimizer: torch.optim.Optimizer, args: Args, update: int) -> None:
+    """Set the learning rate of an update, the first of which is 1. With `relative` it is in
+    proportion to the root mean square of each weight, which counts as `LEAST` if it is less
+    (Shazeer and Stern, 2018, Adafactor, arXiv:1804.04235, section 8). Deviation: the rest is Adam.
+    """
+    now = rate(args, update, args.updates)
+    for group in optimizer.param_groups:
+        group["lr"] = now
+        if args.relative:
+            (weight,) = group["params"]
+            group["lr"] *= max(LEAST, float(whole(weight.detach()).square().mean().sqrt()))
 
 
 def rate(pace: Paced, step: int, steps: int) -> float:

@@ -175,6 +175,9 @@ class Args:
     """Over how many updates the learning rate rises to that."""
     decay: bool = False
     """Whether it then falls evenly, to nothing at the end."""
+    relative: bool = False
+    """Whether it is in proportion to the size of each weight: gains, which are about 1, then learn
+    as fast as matrices, which are about 0.05."""
     epochs: int = 1
     """How many times an update goes through its episodes."""
     rows: int = 512

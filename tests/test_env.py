@@ -1037,6 +1037,20 @@ def test_the_spec_has_a_json_form() -> None:
     assert isinstance(env.spec, EnvSpec) and env.unwrapped is env
 
 
+def test_envs_that_share_tasks_bring_them_to_json_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, brought = Chores(), []
+    plain = Task.to_dict
+
+    def to_dict(self: Task, *, private: bool = True) -> dict[str, Any]:
+        brought.append(self.id)
+        return plain(self, private=private)
+
+    monkeypatch.setattr(Task, "to_dict", to_dict)
+    envs = [gymnasium.make("desk/Desk-v0", tasks=source) for _ in range(5)]
+    assert sorted(brought) == sorted(task.id for task in source)
+    assert all(env.spec and env.spec.kwargs["tasks"] == source.to_plain() for env in envs)
+
+
 @pytest.mark.parametrize("move", ["\ud800", [ToolCall("write", {"text": "a\udfff"})]])
 def test_a_lone_surrogate_is_no_turn(move: Any) -> None:
     env = desk()

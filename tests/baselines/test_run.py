@@ -18,6 +18,7 @@ from agent_envs.baselines.credit import TurnValues
 from agent_envs.baselines.grpo import Run, train
 from agent_envs.baselines.record import Record
 from agent_envs.baselines.settings import Args
+from agent_envs.baselines.shaping import Shaping
 from agent_envs.baselines.train import main
 from agent_envs.envs.calculator.env import CalculatorChars
 from agent_envs.errors import BackendUnavailable
@@ -57,7 +58,7 @@ def equal(one: Any, two: Any) -> bool:
     [
         {"draws": 2, "kl": 0.01},
         {"credit": "turn_values", "fault_rate": 0.3, "positions": "rope", "checkpoint_every": 2},
-        {"warmup": 2, "decay": True, "blame": 0.2},
+        {"warmup": 2, "decay": True, "blame": 0.2, "relative": True},
     ],
 )
 def test_a_run_that_stopped_goes_on_as_if_it_had_not(
@@ -274,6 +275,18 @@ def test_the_rate_of_updates_rises_and_falls(small: Make) -> None:
             run.update(number)
             rates.append(run.optimizer.param_groups[0]["lr"])
     assert rates == pytest.approx([3e-3, 6e-3, 4.5e-3, 3e-3, 1.5e-3])
+
+
+def test_relative_steps_are_in_proportion_to_what_they_change(small: Make) -> None:
+    lengths = Shaping(overlong=-1.0, limit=16, soft=14)  # so that there is something to learn
+    with Run(small(relative=True, learning_rate=6e-3, shaping=lengths)) as run:
+        before = [weight.detach().clone() for weight in run.likelihood.parameters()]
+        assert run.update(1)["grad_norm"] > 0
+        after = list(run.likelihood.parameters())
+    sizes = [max(1e-3, float(weight.square().mean().sqrt())) for weight in before]
+    steps = [float((b - a).detach().abs().max()) for a, b in zip(before, after, strict=True)]
+    assert steps == pytest.approx([6e-3 * size for size in sizes], rel=0.02)
+    assert max(sizes) / min(sizes) > 100
 
 
 def test_what_a_run_leaves_behind(small: Make, tmp_path: Path) -> None:

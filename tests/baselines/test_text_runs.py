@@ -197,8 +197,14 @@ def test_every_loss_runs(loss: str) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_is_one(preset: str) -> None:
     args = configure(preset)
-    assert args.updates == 40
+    assert args.updates >= 40
     assert args.turn_limit < args.context
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_published_model_learns_as_such_models_do(preset: str) -> None:
+    args = configure(preset, ["policy=hf", "policy.path=there"])
+    assert (args.learning_rate, args.relative, args.decay, args.blame) == (1e-6, False, False, 1.0)
 
 
 def test_a_short_name_for_the_kind_of_policy() -> None:

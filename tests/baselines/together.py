@@ -26,6 +26,7 @@ SMALL: dict[str, Any] = {
     "checkpoint_every": 1,
     "kl": 0.01,
     "tis": 2.0,
+    "relative": True,
     "share": 2,
     "shaping": Shaping(overlong=-1.0, limit=16, soft=14),  # so that there is something to learn
 }
