@@ -1,10 +1,11 @@
 """Code, SQL and browser from scratch on a CPU: what fine-tuning gives, and what GRPO adds.
 
-    python -m tests.benchmarks.bench_presets [--seeds 3] [--jobs 2] [--only NAME] [--out FOLDER]
+    python -m tests.benchmarks.bench_presets [--seeds 3] [--jobs 1] [--only NAME] [--out FOLDER]
 
-Every run is a process of one CPU thread, started with the command that stands in the log. The
-table goes to `docs/measured/bench_presets.md`, all figures to `bench_presets.json` beside it. No
-figure fails the run: the log says what was met.
+Every run is a process of its own, started with the command that stands in the log, with as many CPU
+threads as its preset says: on two cores `sql` takes both, the others leave room for a second job.
+The table goes to `docs/measured/bench_presets.md`, all figures to `bench_presets.json` beside it.
+No figure fails the run: the log says what was met.
 """
 
 import time
@@ -88,7 +89,7 @@ def report(results: dict[str, Runs], rows: list[Row], jobs: int) -> str:
 
 def main() -> None:
     """Run every preset with every seed, and write the log and the figures."""
-    options, rows = asked(__doc__, ROWS, seeds=3)
+    options, rows = asked(__doc__, ROWS, seeds=3, jobs=1)
     results = played(rows, options.seeds, options.jobs, timed)
     keep(options.out, "bench_presets", report(results, rows, options.jobs), results)
 

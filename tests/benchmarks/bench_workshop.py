@@ -239,12 +239,12 @@ def draw(path: Path, results: dict[str, Runs]) -> None:
 
 
 def asked(
-    doc: str | None, every: Sequence[Row], seeds: int
+    doc: str | None, every: Sequence[Row], seeds: int, jobs: int
 ) -> tuple[argparse.Namespace, list[Row]]:
     """The arguments of a benchmark, and the rows that they choose."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--seeds", type=int, default=seeds, help="0 to this, less one")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--jobs", type=int, default=jobs, help="runs at a time")
     parser.add_argument("--only", action="append", help="the name of a row, may be repeated")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "measured")
     options = parser.parse_args()
@@ -274,7 +274,7 @@ def keep(out: Path, name: str, text: str, results: dict[str, Runs]) -> None:
 
 def main() -> None:
     """Run every row with every seed, and write the log, the figures and the curves."""
-    options, rows = asked(__doc__, ROWS, seeds=10)
+    options, rows = asked(__doc__, ROWS, seeds=10, jobs=min(2, os.cpu_count() or 1))
     results = played(rows, options.seeds, options.jobs)
     keep(options.out, "bench_workshop", report(results, rows, options.jobs), results)
     draw(options.out / "bench_workshop.png", results)
