@@ -1,5 +1,6 @@
 """A Chromium in a container: played in, shut in, lost in mid-episode, and gone at the end."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -8,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,17 @@ def folders(pid: int) -> list[Path]:
     return list(Path("/tmp").glob(f"{FOLDER}{pid}-*-browser"))
 
 
-def listening() -> set[str]:
-    """The addresses at which this machine's network listens."""
-    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return {line.split()[1] for line in lines if line.split()[3] == "0A"}
+def listening(pids: Iterable[int]) -> set[str]:
+    """The addresses of this machine's network at which some processes listen; others, of tests
+    that run beside this one, open and close theirs at any time."""
+    held = set()
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for entry in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(FileNotFoundError):
+                    held.add(os.readlink(entry))
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {row[1] for row in lines if row[3] == "0A" and f"socket:[{row[9]}]" in held}
 
 
 def test_an_oracle_solves_a_task_in_it(one_engine: Engine) -> None:
@@ -285,13 +293,16 @@ def test_a_page_that_takes_too_much_memory_ends(
 
 
 def test_nothing_is_left_after_close(no_browser: None) -> None:
-    before = listening()
+    me = os.getpid()
+    before = listening([me, *descendants(me)])
     env = Zoo(isolation="container")
     env.reset(seed=1)
     Visitor(env).do("read")
     [attrs] = containers()
     below = {attrs["State"]["Pid"], *descendants(attrs["State"]["Pid"])}
-    assert len(below) > 5 and listening() <= before, "it opens no port here"
+    after = listening([me, *descendants(me), *below])
+    assert len(below) > 5 and after <= before, "it opens no port here"
+    assert not attrs["HostConfig"]["PortBindings"], "nor has the engine opened one for it"
     env.close()
     engine.close_browsers()
     assert containers() == [] and folders(os.getpid()) == []
