@@ -41,8 +41,9 @@ def blamed(advantages: Sequence[float], blame: float) -> list[float]:
     only what not to do, in which one token is wrong and a hundred are right. In small models most
     of a gradient's noise comes of failures.
 
-    The split is that of Zhu et al., 2025 (arXiv:2506.01347, section 2). Deviation: they weaken
-    the successes, of large models that have a nearly right way to fall back on.
+    The split is that of Zhu et al., 2025 (arXiv:2506.01347, Weighted-REINFORCE). Deviations: it
+    goes by the advantage, not by the reward; and they weaken the successes, of large models that
+    have a nearly right way to fall back on.
     """
     return [a if a > 0 else blame * a for a in advantages]
 

@@ -27,7 +27,7 @@ from agent_envs.baselines.conversations import Conversations
 from agent_envs.baselines.curriculum import Course
 from agent_envs.baselines.evaluate import Examiner, evaluate
 from agent_envs.baselines.export import export
-from agent_envs.baselines.learning import accumulate, adamw, corrected, hasten
+from agent_envs.baselines.learning import accumulate, adamw, corrected, set_rate
 from agent_envs.baselines.metrics import Metrics, account
 from agent_envs.baselines.model import Likelihood
 from agent_envs.baselines.processes import Learner, Processes, learnable, whole
@@ -182,9 +182,9 @@ class Run:
     def update(self, number: int) -> dict[str, float]:
         """Play, judge, learn. Returns what happened, in numbers."""
         cpu, began, policy = time.process_time(), time.perf_counter(), self.policy.seconds
-        hasten(self.optimizer, self.args, number)
         kept, values = self.play(number)
         played = time.perf_counter()
+        set_rate(self.optimizer, self.args, number)
         values |= self.learn(kept)
         values["seconds_cpu"] = time.process_time() - cpu
         values["seconds_playing"] = played - began - values["seconds_waiting"]

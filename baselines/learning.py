@@ -78,13 +78,13 @@ def corrected(model: Likelihood, batch: Batch, args: Args, processes: Processes)
 
 
 def adamw(model: Likelihood, args: Args) -> torch.optim.AdamW:
-    """AdamW (Loshchilov and Hutter, 2019) without weight decay; `hasten` sets its rate."""
+    """AdamW (Loshchilov and Hutter, 2019) without weight decay; `set_rate` sets its rate."""
     learned = learnable(model)
     groups = [[weight] for weight in learned] if args.relative else [learned]
     return torch.optim.AdamW([{"params": some} for some in groups], weight_decay=0.0)
 
 
-def hasten(optimizer: torch.optim.Optimizer, args: Args, update: int) -> None:
+def set_rate(optimizer: torch.optim.Optimizer, args: Args, update: int) -> None:
     """Set the learning rate of an update, the first of which is 1. With `relative` it is in
     proportion to the root mean square of each weight, which counts as `LEAST` if it is less
     (Shazeer and Stern, 2018, Adafactor, arXiv:1804.04235, section 8). Deviation: the rest is Adam.

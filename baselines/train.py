@@ -92,6 +92,8 @@ def check(args: Args) -> None:
         f"temperature={args.temperature}: over 0, to explore": args.temperature > 0,
         f"updates={args.updates}: at least 0": args.updates >= 0,
         f"renamed={args.renamed}: from 0 to 1": 0 <= args.renamed <= 1,
+        f"blame={args.blame}: from 0 to 1": 0 <= args.blame <= 1,
+        f"warmup={args.warmup}: at least 0": args.warmup >= 0,
         f"arguments.{twice}: the trainer sets {twice} itself": not twice,
         f"arguments.{unknown}: {args.env} takes no such argument": not unknown,
         f"device={args.device!r}: cpu or cuda": args.device.partition(":")[0] in ("cpu", "cuda"),

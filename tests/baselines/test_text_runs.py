@@ -197,7 +197,7 @@ def test_every_loss_runs(loss: str) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_is_one(preset: str) -> None:
     args = configure(preset)
-    assert args.updates >= 40
+    assert args.updates == (50 if preset == "sql" else 40)
     assert args.turn_limit < args.context
 
 
